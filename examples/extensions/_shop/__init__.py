@@ -1,0 +1,1 @@
+"""What the order desk's modules share. Names that begin with `_` are not scanned for modules."""

@@ -1,0 +1,1 @@
+"""Compile an apcore registry into static, typed, reviewable files."""

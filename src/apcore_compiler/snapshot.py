@@ -1,0 +1,247 @@
+"""Read a registry into plain data: the only step that runs user code.
+
+A snapshot holds what apcore says about each module and where the module came from.  It is
+JSON both ways: compiling a snapshot that was written and read again gives the same bytes.
+"""
+
+import dataclasses
+import hashlib
+import inspect
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from apcore.registry import Registry
+from apcore.registry.metadata import merge_module_metadata
+
+from apcore_runtime.loading import Loaded, LoadFailure, describe_error, load_file, scan_directory
+
+__all__ = ["BadSource", "ModuleRecord", "Snapshot", "read_snapshot", "read_source", "take_snapshot"]
+
+FORMAT = 1
+HOOKS = ("stream", "preflight", "preview", "on_unload")
+
+Progress = Callable[[int, int], None]
+
+
+class BadSource(ValueError):
+    """SOURCE is neither an extensions directory nor a snapshot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleRecord:
+    """One module as apcore describes it, and the place in the sources it came from."""
+
+    module_id: str
+    description: str = ""
+    input_schema: dict[str, Any] = field(default_factory=dict)
+    output_schema: dict[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    documentation: str | None = None
+    version: str = "1.0.0"
+    tags: list[str] = field(default_factory=list)
+    annotations: dict[str, Any] | None = None
+    # Gates that the code asks for and a companion file would lift.
+    gates: dict[str, bool] = field(default_factory=dict)
+    examples: list[dict[str, Any]] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    dependencies: list[Any] = field(default_factory=list)
+    display: dict[str, Any] | None = None
+    resources: dict[str, Any] | None = None
+    is_async: bool = False
+    hooks: list[str] = field(default_factory=list)
+    plain_schemas: list[str] = field(default_factory=list)
+    file: str | None = None
+    line: int = 0
+    entry: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """What the module says, without where it stands: moving a module is not changing it."""
+        return {name: value for name in FACTS if (value := getattr(self, name)) not in (None, [], {})}
+
+
+FACTS = tuple(f.name for f in dataclasses.fields(ModuleRecord) if f.name not in ("file", "line", "entry"))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The modules of a registry, sorted by id; `root` is the extensions directory, if they came from one."""
+
+    modules: tuple[ModuleRecord, ...]
+    failures: tuple[LoadFailure, ...] = ()
+    sources: dict[str, str] = field(default_factory=dict)
+    root: Path | None = None
+
+    @property
+    def digest(self) -> str:
+        return digest_of([record.facts() for record in self.modules])
+
+    def to_json(self, directory: Path) -> str:
+        """Serialise; the place of the sources is recorded relative to `directory`, where the file will stand."""
+        document = {
+            "format": FORMAT,
+            "root": None if self.root is None else relative_path(self.root, directory),
+            "modules": [_without_empty(dataclasses.asdict(record)) for record in self.modules],
+            "failures": [dataclasses.asdict(failure) for failure in self.failures],
+            "sources": self.sources,
+        }
+        # ASCII, since a description may hold a lone surrogate, which no file can.
+        return json.dumps(document, indent=1) + "\n"
+
+
+def digest_of(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def relative_path(path: Path, start: Path) -> str | None:
+    """The way from `start` to `path` with `/`; none between two Windows drives."""
+    try:
+        return Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()
+    except ValueError:
+        return None
+
+
+def read_source(source: Path, progress: Progress | None = None) -> Snapshot:
+    """Read SOURCE, whatever it is: an extensions directory or a snapshot."""
+    if source.is_dir():
+        return take_snapshot(source, progress)
+    if source.is_file() and source.suffix == ".json":
+        return read_snapshot(source)
+    if source.exists():
+        raise BadSource(f"extensions path is not a directory: {source}")
+    raise BadSource(f"extensions directory does not exist: {source}")
+
+
+def take_snapshot(source: Path | Registry, progress: Progress | None = None) -> Snapshot:
+    """Snapshot an extensions directory, or a live registry (whose modules then have no source files)."""
+    if isinstance(source, Registry):
+        return _snapshot_registry(source)
+    if not os.access(source, os.R_OK | os.X_OK):
+        raise BadSource(f"extensions directory cannot be read: {source}")
+    records: list[ModuleRecord] = []
+    failures: list[LoadFailure] = []
+    sources: dict[str, str] = {}
+    files = scan_directory(source)
+    for number, file in enumerate(files):
+        modules, broken = load_file(file)
+        failures += broken
+        sources[file.file] = file.digest()
+        for loaded in modules:
+            try:
+                records.append(_record_loaded(loaded))
+            except Exception as error:
+                failures.append(LoadFailure(file.file, loaded.line, describe_error(error)))
+        if progress is not None:
+            progress(number + 1, len(files))
+    return Snapshot(_sorted(records), tuple(failures), sources, source.resolve())
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] != FORMAT:
+            raise BadSource(f"{path} is a snapshot of format {document['format']}; this version reads {FORMAT}")
+        records = [ModuleRecord(**record) for record in document["modules"]]
+        failures = tuple(LoadFailure(**failure) for failure in document["failures"])
+        root = None if document["root"] is None else (path.parent / document["root"]).resolve()
+        return Snapshot(_sorted(records), failures, dict(document["sources"]), root)
+    except BadSource:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadSource(f"{path} is not a registry snapshot: {describe_error(error)}") from error
+
+
+def _sorted(records: list[ModuleRecord]) -> tuple[ModuleRecord, ...]:
+    return tuple(sorted(records, key=lambda record: (record.module_id, record.file or "", record.line)))
+
+
+def _snapshot_registry(registry: Registry) -> Snapshot:
+    records = []
+    failures = []
+    for module_id, module in registry.iter():
+        try:
+            definition: Any = registry.get_definition(module_id)
+            described = {name: getattr(definition, name) for name in _DESCRIBED}
+            records.append(_record(module_id, module, described, definition.input_schema, definition.output_schema))
+        except Exception as error:
+            failures.append(LoadFailure("", 0, f"{module_id}: {describe_error(error)}"))
+    return Snapshot(_sorted(records), tuple(failures))
+
+
+_DESCRIBED = (
+    "name", "description", "documentation", "version", "tags", "annotations", "examples", "metadata", "dependencies",
+)  # fmt: skip
+
+
+def _record_loaded(loaded: Loaded) -> ModuleRecord:
+    module = loaded.module
+    described = merge_module_metadata(module, loaded.meta)
+    schemas = [_json_schema(getattr(module, f"{side}_schema")) for side in ("input", "output")]
+    record = _record(loaded.module_id, module, described, *schemas)
+    return dataclasses.replace(record, file=loaded.source.file, line=loaded.line, entry=loaded.entry)
+
+
+def _json_schema(schema: Any) -> dict[str, Any]:
+    document: dict[str, Any] = schema if isinstance(schema, dict) else schema.model_json_schema()
+    return document
+
+
+def _record(
+    module_id: str,
+    module: Any,
+    described: dict[str, Any],
+    input_schema: dict[str, Any],
+    output_schema: dict[str, Any],
+) -> ModuleRecord:
+    annotations = described.pop("annotations")
+    values = {
+        **described,
+        "module_id": module_id,
+        "annotations": None if annotations is None else _non_default(annotations),
+        "gates": _gates(module, annotations),
+        "examples": [_without_empty(dataclasses.asdict(example)) for example in described["examples"]],
+        "dependencies": [_plain(dependency) for dependency in described["dependencies"]],
+        "display": getattr(module, "display", None),
+        "resources": _plain(getattr(module, "resources", None)),
+        "is_async": inspect.iscoroutinefunction(module.execute),
+        "hooks": [hook for hook in HOOKS if callable(getattr(module, hook, None))],
+        "plain_schemas": [side for side in ("input", "output") if _is_plain(getattr(module, f"{side}_schema"))],
+        "input_schema": input_schema,
+        "output_schema": output_schema,
+    }
+    # Through JSON, so that a live snapshot holds just what one read from a file would.
+    return ModuleRecord(**json.loads(json.dumps(values, default=str, allow_nan=False)))
+
+
+def _is_plain(schema: Any) -> bool:
+    # Registry.register wraps a dict in an adapter, which has no JSON entry point as models have.
+    return isinstance(schema, dict) or not hasattr(schema, "model_validate_json")
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _without_empty(dataclasses.asdict(value))
+    return vars(value) if hasattr(value, "__dict__") else value
+
+
+def _non_default(annotations: Any) -> dict[str, Any]:
+    defaults = type(annotations)()
+    return {
+        f.name: value
+        for f in dataclasses.fields(annotations)
+        if (value := getattr(annotations, f.name)) != getattr(defaults, f.name)
+    }
+
+
+def _gates(module: Any, merged: Any) -> dict[str, bool]:
+    code = getattr(module, "annotations", None)
+    asked = code.get if isinstance(code, dict) else lambda name: getattr(code, name, False)
+    return {gate: True for gate in ("requires_approval", "destructive") if asked(gate) and not getattr(merged, gate)}
+
+
+def _without_empty(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if value not in (None, [], {}, ())}

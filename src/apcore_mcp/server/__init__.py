@@ -1,0 +1,1 @@
+"""The MCP server: tools, calls, errors and transports."""

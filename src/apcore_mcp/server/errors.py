@@ -1,0 +1,84 @@
+"""What a client is told when a call fails; the log is told the rest."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from apcore_mcp.server.sensitive import MASK, scrub
+
+# Set by apcore for whoever raises it: the message may name rules, callers or call chains.
+_FIXED_TEXTS = {
+    "ACL_DENIED": "Access denied",
+    "CALL_DEPTH_EXCEEDED": "Call depth limit exceeded",
+    "CIRCULAR_CALL": "Circular call detected",
+    "CALL_FREQUENCY_EXCEEDED": "Call frequency limit exceeded",
+}
+INTERNAL = "Internal error occurred"
+# Details that tell a client how to go on.  Every other detail may name callers, paths or rules.
+_PUBLIC_DETAILS = ("currentVersion", "field", "maxBatch", "outcome", "reason", "retryAfter", "suggestion")
+
+
+class ErrorMapper:
+    def to_mcp_error(self, error: BaseException, tool: str | None = None, secrets: Iterable[str] = ()) -> dict[str, Any]:
+        """The result of a failed call to `tool`; no text in it repeats one of `secrets`."""
+        from apcore.errors import ModuleError
+
+        if not isinstance(error, ModuleError) or is_unexpected(error):
+            return error_result(INTERNAL, code="GENERAL_INTERNAL_ERROR", trace_id=getattr(error, "trace_id", None))
+        details = {name: error.details[name] for name in _PUBLIC_DETAILS if _is_scalar(error.details.get(name))}
+        public = {name: scrub(value, secrets) if isinstance(value, str) else value for name, value in details.items()}
+        return error_result(
+            _text(error, tool, secrets), code=error.code, retryable=error.retryable, trace_id=error.trace_id, **public
+        )
+
+    def not_found(self, tool: str) -> dict[str, Any]:
+        return error_result(f"Module not found: {tool}", code="MODULE_NOT_FOUND", retryable=False)
+
+
+def is_unexpected(error: BaseException) -> bool:
+    """Whether apcore wrapped an exception that the module did not mean for its caller."""
+    return getattr(error, "code", None) == "MODULE_EXECUTE_ERROR" and getattr(error, "cause", None) is not None
+
+
+def error_result(text: str, **detail: Any) -> dict[str, Any]:
+    known = {name: value for name, value in detail.items() if value is not None}
+    return {"content": [text_content(text)], "isError": True, "_meta": {"apcore/error": known}}
+
+
+def text_content(text: str) -> dict[str, str]:
+    # A lone surrogate cannot be sent; it must not cost the client the whole answer.
+    return {"type": "text", "text": text.encode("utf-8", "replace").decode()}
+
+
+def _text(error: Any, tool: str | None, secrets: Iterable[str]) -> str:
+    code, details = error.code, error.details
+    if code in _FIXED_TEXTS:
+        return _FIXED_TEXTS[code]
+    if code == "MODULE_NOT_FOUND":
+        return f"Module not found: {details.get('module_id', '')}"
+    if code == "MODULE_TIMEOUT":
+        return f"Module timed out after {details.get('timeout_ms', 0)}ms"
+    if code == "SCHEMA_VALIDATION_ERROR" and _concerns_input(error, tool):
+        lines = [_validation_line(entry, secrets) for entry in details.get("errors", ())]
+        return "\n".join(["Input validation failed" + (":" if lines else ""), *lines])
+    if code in ("GENERAL_INVALID_INPUT", "INVALID_MODULE_ID"):
+        return f"Invalid input: {scrub(error.message, secrets)}"
+    return f"Module error: {code}"
+
+
+def _concerns_input(error: Any, tool: str | None) -> bool:
+    """Whether the client's own arguments are at fault: neither the output, nor the input of a call further down."""
+    if error.message.startswith("Output validation failed"):
+        return False
+    return tool is None or error.details.get("module_id", tool) == tool
+
+
+def _validation_line(entry: dict[str, Any], secrets: Iterable[str]) -> str:
+    field = entry.get("field") or str(entry.get("path", "")).strip("/").replace("/", ".") or "(root)"
+    code = entry.get("code") or entry.get("keyword") or "invalid"
+    message = str(entry.get("message", ""))
+    # A message that quotes a withheld value is replaced, not edited: what is left might still give it away.
+    return f"- {field}: {message if MASK not in scrub(message, secrets) else 'Invalid value'} ({code})"
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | int | float)

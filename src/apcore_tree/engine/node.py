@@ -1,0 +1,151 @@
+"""Nodes and payloads: plain records with slots, because a tree holds very many of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["Json", "Node", "Payload", "ancestry", "depth_of", "is_within", "position", "walk"]
+
+Json = dict[str, Any]
+
+_SCALARS = (str, int, float, bool, type(None))
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+class Payload:
+    """What a node says.  Several nodes may share one; `data` is replaced, never changed in place."""
+
+    __slots__ = ("_flat", "_text", "changed", "data", "id", "type", "users")
+
+    def __init__(self, id: int, type: str, data: Json, changed: int = 0) -> None:
+        self.id = id
+        self.type = type
+        self.data = data
+        self.changed = changed
+        # One user is by far the usual case, so a set is made only for the second.
+        self.users: Node | set[Node] | None = None
+        self._text: str | None = None
+        self._flat: bool | None = None
+
+    def replace(self, data: Json) -> None:
+        self.data = data
+        self._text = self._flat = None
+
+    def join(self, node: Node) -> None:
+        users = self.users
+        if users is None:
+            self.users = node
+        elif isinstance(users, set):
+            users.add(node)
+        elif users is not node:
+            self.users = {users, node}
+
+    def leave(self, node: Node) -> None:
+        users = self.users
+        if isinstance(users, set):
+            users.discard(node)
+        elif users is node:
+            self.users = None
+
+    def each_user(self) -> tuple[Node, ...]:
+        users = self.users
+        if users is None:
+            return ()
+        return tuple(users) if isinstance(users, set) else (users,)
+
+    def copy_data(self) -> Json:
+        """The data as the caller's own: what leaves the tree can be changed without changing the tree."""
+        if self._flat is None:
+            self._flat = all(isinstance(value, _SCALARS) for value in self.data.values())
+        return dict(self.data) if self._flat else copy_json(self.data)
+
+    def text(self) -> str:
+        """The data as JSON text, kept until the data changes."""
+        if self._text is None:
+            self._text = _encode(self.data)
+        return self._text
+
+
+class Node:
+    """A place in the tree.
+
+    `changed` is the revision that last changed the node's own record (place, children, tags); `newest` is the
+    greatest revision anywhere in its subtree, payloads included.
+    """
+
+    __slots__ = ("changed", "children", "id", "newest", "order", "parent", "payload", "tags")
+
+    def __init__(self, id: str, payload: Payload) -> None:
+        self.id = id
+        self.payload = payload
+        self.parent: Node | None = None
+        self.children: list[Node] = []
+        self.order = 0
+        self.tags: frozenset[str] | None = None
+        self.changed = 0
+        self.newest = 0
+
+    def __repr__(self) -> str:
+        return f"Node({self.id!r})"
+
+
+def copy_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: copy_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copy_json(item) for item in value]
+    return value
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """The subtree in document order, without recursion: trees may be deeper than the stack."""
+    stack = [root]
+    pop, extend = stack.pop, stack.extend
+    while stack:
+        node = pop()
+        yield node
+        if node.children:
+            extend(node.children[::-1])
+
+
+def ancestry(node: Node) -> list[Node]:
+    """The path from the root to the node, both included."""
+    path = []
+    at: Node | None = node
+    while at is not None:
+        path.append(at)
+        at = at.parent
+    path.reverse()
+    return path
+
+
+def depth_of(node: Node) -> int:
+    depth = 0
+    at = node.parent
+    while at is not None:
+        depth += 1
+        at = at.parent
+    return depth
+
+
+def is_within(node: Node, ancestor: Node) -> bool:
+    """Whether the node lies in the ancestor's subtree; a node lies within itself."""
+    at: Node | None = node
+    while at is not None:
+        if at.id == ancestor.id:
+            return True
+        at = at.parent
+    return False
+
+
+def position(node: Node, root: Node) -> list[int]:
+    """Where the node stands below the root; such lists compare in document order."""
+    orders = []
+    at: Node | None = node
+    while at is not None and at.id != root.id:
+        orders.append(at.order)
+        at = at.parent
+    orders.reverse()
+    return orders
