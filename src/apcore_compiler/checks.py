@@ -6,12 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jsonschema
-from apcore.registry.registry import MODULE_ID_PATTERN
-
 from apcore_compiler import rules
 from apcore_compiler.findings import Findings
-from apcore_compiler.lower import is_selected
+from apcore_compiler.lower import fault_of_id, is_selected
 from apcore_compiler.program import Program
 from apcore_compiler.rules import Rule
 from apcore_compiler.snapshot import ModuleRecord
@@ -41,8 +38,8 @@ def files_load(program: Program, findings: Findings) -> None:
 def ids_are_valid(program: Program, findings: Findings) -> None:
     report = _Reporter(findings)
     for record in _selected(program):
-        if not MODULE_ID_PATTERN.match(record.module_id):
-            report(rules.MODULE_ID_INVALID, record, f"{record.module_id!r} is not an apcore module id")
+        if fault := fault_of_id(record.module_id):
+            report(rules.MODULE_ID_INVALID, record, f"{record.module_id!r} {fault}")
 
 
 def ids_are_unique(program: Program, findings: Findings) -> None:
@@ -107,17 +104,6 @@ def _aliases(record: ModuleRecord) -> set[str]:
     displays = [display for display in (record.display, record.metadata.get("display")) if isinstance(display, dict)]
     holders = [holder for display in displays for holder in (display, *display.values()) if isinstance(holder, dict)]
     return {str(holder["alias"]) for holder in holders if holder.get("alias")}
-
-
-def schemas_are_valid(program: Program, findings: Findings) -> None:
-    for tool in program.tools:
-        # A pydantic model cannot produce anything but a valid schema, and checking one takes milliseconds.
-        for side in tool.record.plain_schemas:
-            try:
-                jsonschema.Draft202012Validator.check_schema(getattr(tool.record, f"{side}_schema"))
-            except jsonschema.SchemaError as error:
-                message = f"{side} schema at {error.json_path}: {error.message}"
-                _Reporter(findings)(rules.SCHEMA_INVALID, tool.record, message)
 
 
 def strict_mode_is_faithful(program: Program, findings: Findings) -> None:
@@ -219,7 +205,6 @@ CHECKS: tuple[Callable[[Program, Findings], None], ...] = (
     names_are_unique,
     names_are_short,
     aliases_are_unique,
-    schemas_are_valid,
     strict_mode_is_faithful,
     secrets_have_no_default,
     tools_are_described,

@@ -199,10 +199,12 @@ def _exit_on_errors(findings: Findings) -> None:
 
 
 def _write_text(text: str, out: Path | None) -> None:
+    # As bytes: the encoding of a terminal or a pipe is not for us to trust.
+    data = text.encode(errors="backslashreplace")
     if out is None:
-        click.echo(text, nl=False)
+        click.echo(data, nl=False)
     else:
-        out.write_text(text, encoding="utf-8", newline="\n")
+        out.write_bytes(data)
 
 
 def _summary(compilation: Compilation, out: Path) -> str:

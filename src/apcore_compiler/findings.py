@@ -95,9 +95,14 @@ def render_text(findings: Iterable[Finding]) -> str:
 
 def _text(finding: Finding) -> str:
     rule = finding.rule
-    line = f"{_place(finding)}: {finding.severity.value}[{rule.code}] {rule.slug}: {finding.message}\n"
+    line = visible(f"{_place(finding)}: {finding.severity.value}[{rule.code}] {rule.slug}: {finding.message}")
     # A remark asks for nothing.
-    return line if finding.severity is Severity.INFO else f"{line}  help: {rule.help}\n"
+    return f"{line}\n" if finding.severity is Severity.INFO else f"{line}\n  help: {rule.help}\n"
+
+
+def visible(text: str) -> str:
+    """One line of print: names and paths come from the input, and must not move a terminal's cursor."""
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def render_json(findings: Iterable[Finding]) -> str:
@@ -121,7 +126,7 @@ def _github_properties(finding: Finding) -> str:
 
 
 def _github_data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text).replace("%", "%25")
 
 
 def _github_property(text: str) -> str:

@@ -36,4 +36,5 @@ def _run_ruff(root: Path) -> None:
     if "No module named ruff" in result.stderr:
         raise FormatterFailed("ruff is not installed; `pip install ruff`")
     if result.returncode:
-        raise FormatterFailed(f"ruff failed: {result.stderr.strip().splitlines()[-1]}")
+        reason = result.stderr.strip().splitlines()
+        raise FormatterFailed(f"ruff failed: {reason[-1] if reason else f'exit code {result.returncode}'}")

@@ -5,13 +5,17 @@ A module whose schema has no MCP form is reported and left out; the others are l
 
 import keyword
 import re
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from apcore.registry.registry import MODULE_ID_PATTERN
+import jsonschema
+from apcore.registry.registry import MAX_MODULE_ID_LENGTH, MODULE_ID_PATTERN, RESERVED_WORDS
 
 from apcore_compiler import rules
 from apcore_compiler.findings import Findings
 from apcore_compiler.program import Program, Tool, ToolNames
-from apcore_compiler.pytypes import Typer, pascal_case
+from apcore_compiler.pytypes import ANNOTATION_NAMES, Typer, pascal_case
+from apcore_compiler.rules import Rule
 from apcore_compiler.settings import Settings
 from apcore_compiler.snapshot import ModuleRecord, Snapshot
 from apcore_mcp.adapters.names import openai_name
@@ -19,7 +23,7 @@ from apcore_mcp.adapters.schema import CircularReference, SchemaConverter, inlin
 from apcore_mcp.adapters.strict import to_strict
 from apcore_mcp.adapters.tools import to_mcp_tool
 
-__all__ = ["is_selected", "lower"]
+__all__ = ["fault_of_id", "is_selected", "lower"]
 
 # No namespace can have this name, since parts of an id begin with a letter.
 ROOT_NAMESPACE = "_root"
@@ -32,7 +36,7 @@ def lower(snapshot: Snapshot, settings: Settings, source: str | None, findings: 
     tools = [
         tool
         for record in snapshot.modules
-        if is_selected(record, settings) and MODULE_ID_PATTERN.match(record.module_id)
+        if is_selected(record, settings) and not fault_of_id(record.module_id)
         if (tool := _lower_record(record, names, converter, findings)) is not None
     ]
     return Program(snapshot, settings, source, tuple(tools))
@@ -45,20 +49,60 @@ def is_selected(record: ModuleRecord, settings: Settings) -> bool:
     return set(settings.tags) <= set(record.tags) and record.module_id.startswith(settings.prefix or "")
 
 
+def fault_of_id(module_id: str) -> str | None:
+    """Why apcore would refuse to register a module under an id."""
+    if not MODULE_ID_PATTERN.fullmatch(module_id):
+        return "is not an apcore module id"
+    if len(module_id) > MAX_MODULE_ID_LENGTH:
+        return f"has more than {MAX_MODULE_ID_LENGTH} characters"
+    word = module_id.partition(".")[0]
+    return f"begins with {word!r}, which apcore keeps for itself" if word in RESERVED_WORDS else None
+
+
 def _lower_record(record: ModuleRecord, names: "_Names", converter: SchemaConverter, findings: Findings) -> Tool | None:
+    def report(rule: Rule, message: str) -> None:
+        findings.add(rule, message, record.module_id, record.file or "", record.line)
+
+    # A pydantic model cannot but produce a valid schema, and checking one takes milliseconds.
+    if faults := list(_schema_faults(record, record.plain_schemas)):
+        report(rules.SCHEMA_INVALID, "; ".join(faults))
+        return None
     try:
-        mcp = to_mcp_tool(record, converter)
-        parameters = _provider_schema(mcp["inputSchema"])
+        return _tool(record, names, converter)
     except CircularReference as error:
-        findings.add(rules.REFERENCE_CIRCULAR, str(error), record.module_id, record.file or "", record.line)
-        return None
-    except KeyError as error:
-        message = f"the schema refers to {error.args[0]!r}, which it does not define"
-        findings.add(rules.REFERENCE_UNRESOLVABLE, message, record.module_id, record.file or "", record.line)
-        return None
-    except ValueError as error:
-        findings.add(rules.ROOT_NOT_OBJECT, str(error), record.module_id, record.file or "", record.line)
-        return None
+        report(rules.REFERENCE_CIRCULAR, str(error))
+    except Exception as error:
+        if faults := list(_schema_faults(record, ("input", "output"))):
+            # Only a schema that is none at all brings a pass down; the other modules are lowered all the same.
+            report(rules.SCHEMA_INVALID, "; ".join(faults))
+        elif isinstance(error, KeyError):
+            report(rules.REFERENCE_UNRESOLVABLE, f"the schema refers to {error.args[0]!r}, which it does not define")
+        elif _has_other_type(record.input_schema):
+            report(rules.ROOT_NOT_OBJECT, str(error))
+        else:
+            report(rules.REFERENCE_UNRESOLVABLE, str(error))
+    return None
+
+
+def _schema_faults(record: ModuleRecord, sides: Iterable[str]) -> Iterator[str]:
+    for side in sides:
+        try:
+            jsonschema.Draft202012Validator.check_schema(getattr(record, f"{side}_schema"))
+        except jsonschema.SchemaError as error:
+            yield f"{side} schema at {error.json_path}: {error.message}"
+
+
+def _has_other_type(schema: dict[str, Any]) -> bool:
+    """Whether a schema whose references can be followed describes something else than an object."""
+    try:
+        return "object" not in inline_refs(schema).get("type", "object")
+    except ValueError:
+        return False
+
+
+def _tool(record: ModuleRecord, names: "_Names", converter: SchemaConverter) -> Tool:
+    mcp = to_mcp_tool(record, converter)
+    parameters = _provider_schema(mcp["inputSchema"])
     tool_names, typer = names.of(record.module_id)
     return Tool(
         record=record,
@@ -85,23 +129,28 @@ class _Names:
 
     def __init__(self) -> None:
         self._taken: dict[str, set[str]] = {}
+        self._namespaces: dict[str, str] = {}
 
     def of(self, module_id: str) -> tuple[ToolNames, Typer]:
-        namespace, _, rest = module_id.partition(".")
-        namespace, rest = (_safe(namespace), rest) if rest else (ROOT_NAMESPACE, module_id)
-        # What the generated file itself defines or imports.
-        taken = self._taken.setdefault(namespace, {"TOOLS", "ToolSpec", "Caller", *_TYPING})
-        function = _distinct(_safe(rest.replace(".", "_")), taken)
+        first, _, rest = module_id.partition(".")
+        namespace = self._namespace(first) if rest else ROOT_NAMESPACE
+        taken = self._taken.setdefault(namespace, {"TOOLS", "ToolSpec", "Caller", "TypedDict", *ANNOTATION_NAMES})
+        function = _distinct(_safe((rest or first).replace(".", "_")), taken)
         constant = _distinct(module_id.replace(".", "_").upper(), taken)
         names = ToolNames(module_id, openai_name(module_id), namespace, function, constant)
         return names, Typer(pascal_case(re.sub("[._]", " ", module_id)), taken)
 
-
-_TYPING = ("Any", "Literal", "NotRequired", "TypedDict")
+    def _namespace(self, first: str) -> str:
+        # `class` and `class_` may both be the first part of an id, and each needs a file of its own.
+        if first not in self._namespaces:
+            self._namespaces[first] = _distinct(_safe(first), set(self._namespaces.values()))
+        return self._namespaces[first]
 
 
 def _safe(name: str) -> str:
-    return f"{name}_" if keyword.iskeyword(name) or keyword.issoftkeyword(name) else name
+    """A name that is no keyword, and hides nothing that an annotation needs: `orders.list` must not become `list`."""
+    taken = keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in ANNOTATION_NAMES
+    return f"{name}_" if taken else name
 
 
 def _distinct(name: str, taken: set[str]) -> str:

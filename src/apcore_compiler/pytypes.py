@@ -12,7 +12,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["AnyOf", "DictOf", "Field", "ListOf", "OneValueOf", "PyType", "Record", "RecordRef", "Scalar", "Typer"]
+__all__ = [
+    "ANNOTATION_NAMES",
+    "AnyOf",
+    "DictOf",
+    "Field",
+    "ListOf",
+    "OneValueOf",
+    "PyType",
+    "Record",
+    "RecordRef",
+    "Scalar",
+    "Typer",
+    "names_in",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,28 @@ SCALARS = {
 }
 
 
+# What an annotation may be made of, besides records.
+ANNOTATION_NAMES = ("Any", "Literal", "NotRequired", "bool", "dict", "float", "int", "list", "str")
+
+
+def names_in(kind: PyType) -> Iterator[str]:
+    """The names that the annotation of a type mentions."""
+    match kind:
+        case Scalar(name) | RecordRef(name):
+            yield name
+        case OneValueOf():
+            yield "Literal"
+        case ListOf(item):
+            yield "list"
+            yield from names_in(item)
+        case DictOf(value):
+            yield from ("dict", "str")
+            yield from names_in(value)
+        case AnyOf(options):
+            for option in options:
+                yield from names_in(option)
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     key: str
@@ -75,7 +110,9 @@ class Record:
 
     @property
     def has_class_syntax(self) -> bool:
-        return all(_is_plain_name(field.key) for field in self.fields)
+        # A field called `list` would hide the type from the fields around it.
+        hidden = {"NotRequired", *(name for field in self.fields for name in names_in(field.type))}
+        return all(_is_plain_name(field.key) and field.key not in hidden for field in self.fields)
 
 
 def _is_plain_name(key: str) -> bool:

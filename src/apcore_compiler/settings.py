@@ -37,6 +37,7 @@ class Settings:
             (len(self.name) > 255, "server name must not exceed 255 characters"),
             (self.version == "", "server version must not be empty"),
             (not all(self.tags), "tag values must not be empty"),
+            (not all(isinstance(tag, str) for tag in self.tags), "tag values must be strings"),
             (self.prefix == "", "prefix must not be empty"),
             (self.refs not in ("inline", "keep"), "refs must be 'inline' or 'keep'"),
             (self.strict not in ("auto", True, False), "strict must be true, false or 'auto'"),
@@ -76,15 +77,14 @@ def find_settings(start: Path) -> Path | None:
         if own.is_file():
             return own
         if project.is_file():
-            return project if "apcore-mcp" in _read_toml(project).get("tool", {}) else None
+            return project if _table_of(project) is not None else None
     return None
 
 
 def read_settings(path: Path | None) -> Settings:
     if path is None:
         return Settings()
-    document = _read_toml(path)
-    table = document.get("tool", {}).get("apcore-mcp", {}) if path.name == "pyproject.toml" else document
+    table = _table_of(path) or {}
     known = {f.name.replace("_", "-"): f for f in fields(Settings)}
     for key, value in table.items():
         if key not in known:
@@ -116,8 +116,17 @@ def _check_type(path: Path, key: str, value: Any) -> None:
         raise BadSettings(f"{path}: {key} must be a {_TYPES[key][0].__name__}, not {value!r}")
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _table_of(path: Path) -> dict[str, Any] | None:
+    """The settings in a file: all of it, or one table of a pyproject.toml, which need not be there."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        document: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadSettings(f"{path} cannot be read: {error}") from error
+    for key in ("tool", "apcore-mcp") if path.name == "pyproject.toml" else ():
+        document = document.get(key)
+        if document is None:
+            return None
+        if not isinstance(document, dict):
+            raise BadSettings(f"{path}: {key} must be a table, not {document!r}")
+    table: dict[str, Any] = document
+    return table

@@ -4,12 +4,14 @@ A snapshot holds what apcore says about each module and where the module came fr
 JSON both ways: compiling a snapshot that was written and read again gives the same bytes.
 """
 
+import contextlib
 import dataclasses
+import gc
 import hashlib
 import inspect
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 from apcore.registry import Registry
 from apcore.registry.metadata import merge_module_metadata
 
-from apcore_runtime.loading import Loaded, LoadFailure, describe_error, load_file, scan_directory
+from apcore_runtime.loading import Loaded, LoadFailure, SourceFile, describe_error, load_file, scan_directory
 
 __all__ = ["BadSource", "ModuleRecord", "Snapshot", "read_snapshot", "read_source", "take_snapshot"]
 
@@ -126,18 +128,38 @@ def take_snapshot(source: Path | Registry, progress: Progress | None = None) -> 
     failures: list[LoadFailure] = []
     sources: dict[str, str] = {}
     files = scan_directory(source)
-    for number, file in enumerate(files):
-        modules, broken = load_file(file)
-        failures += broken
-        sources[file.file] = file.digest()
-        for loaded in modules:
-            try:
-                records.append(_record_loaded(loaded))
-            except Exception as error:
-                failures.append(LoadFailure(file.file, loaded.line, describe_error(error)))
-        if progress is not None:
-            progress(number + 1, len(files))
+    with _uncollected():
+        for number, file in enumerate(files):
+            found, broken = _record_file(file)
+            records += found
+            failures += broken
+            sources[file.file] = file.digest()
+            if progress is not None:
+                progress(number + 1, len(files))
     return Snapshot(_sorted(records), tuple(failures), sources, source.resolve())
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Pause the garbage collector: loading makes classes by the thousand, and drops none of them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _record_file(file: SourceFile) -> tuple[list[ModuleRecord], list[LoadFailure]]:
+    modules, failures = load_file(file)
+    records = []
+    for loaded in modules:
+        try:
+            records.append(_record_loaded(loaded))
+        except Exception as error:
+            failures.append(LoadFailure(file.file, loaded.line, describe_error(error)))
+    return records, failures
 
 
 def read_snapshot(path: Path) -> Snapshot:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from tests.requirements import requirement
 
 from apcore_mcp.adapters.schema import CircularReference, inline_refs
-from tests.requirements import requirement
 
 SUITE = Path(__file__).parent / "json_schema_test_suite" / "draft2020-12"
 
@@ -44,9 +44,7 @@ def outcome(schema: dict[str, Any]) -> str:
     try:
         inline_refs(schema)
     except CircularReference as error:
-        assert len(error.path) >= 2
-        assert error.path[0] in error.path[1:] or "#" in error.path
-        return "circular"
+        return f"circular {' -> '.join(error.path)}"
     except KeyError as error:
         return f"unresolved {error.args[0]}"
     except ValueError as error:
@@ -83,7 +81,7 @@ def test_the_suite_is_refused_only_for_circular_remote_or_dynamic_references() -
             name = found.removeprefix("unresolved ")
             assert not name.startswith("#"), f"a local reference was not followed: {name}"
             assert name in refs
-        elif found not in ("inlined", "circular"):
+        elif found not in ("inlined", "circular # -> #"):
             assert found.startswith("Unsupported reference: $dynamicRef")
         elif found == "inlined" and refs:
             with_local_references += 1
@@ -116,9 +114,9 @@ PLAIN: dict[str, st.SearchStrategy[Any]] = {
     "default": st.just({"$ref": "#/$defs/nowhere"}),
     "x-note": st.just({"$ref": "#/$defs/nowhere"}),
 }
-SINGLE = ("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then") + (
-    "unevaluatedItems",
-    "unevaluatedProperties",
+SINGLE = (
+    *("additionalProperties", "contains", "else", "if", "items", "not"),
+    *("propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"),
 )
 SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
 KEYED = ("dependentSchemas", "properties")
@@ -136,7 +134,9 @@ def schemas(refs: list[str], depth: int) -> st.SearchStrategy[Any]:
         options["patternProperties"] = st.dictionaries(st.sampled_from(["^a", "b$"]), inner, min_size=1, max_size=1)
     # References are what is tried, so they are more likely than any other keyword.
     keywords = st.lists(st.sampled_from([*options, *["$ref"] * (8 if refs else 0)]), max_size=4, unique=True)
-    return st.booleans() | keywords.flatmap(lambda names: st.fixed_dictionaries({name: options[name] for name in names}))
+    return st.booleans() | keywords.flatmap(
+        lambda names: st.fixed_dictionaries({name: options[name] for name in names})
+    )
 
 
 @st.composite
@@ -195,10 +195,11 @@ TELLING = [*OBJECTS, *ARRAYS, 1, True, "x", None]
 
 
 @requirement("FR-SCHEMA-002")
-@pytest.mark.parametrize("width", [1, 2])
-def test_no_two_neighbouring_keywords_change_meaning_when_target_and_siblings_are_joined(width: int) -> None:
-    sides = [dict(side) for side in combinations(NEIGHBOURLY.items(), width)]
-    for target, beside in product(sides, sides):
+@pytest.mark.parametrize(("inside", "outside"), [(1, 1), (1, 2), (2, 1)])
+def test_no_neighbouring_keywords_change_meaning_when_target_and_siblings_are_joined(inside: int, outside: int) -> None:
+    targets = [dict(side) for side in combinations(NEIGHBOURLY.items(), inside)]
+    siblings = [dict(side) for side in combinations(NEIGHBOURLY.items(), outside)]
+    for target, beside in product(targets, siblings):
         schema = {"$ref": "#/$defs/A", **beside, "$defs": {"A": target}}
         # jsonschema takes a reference for an `allOf`, as the specification does; validators are dear to build.
         before, after = {**beside, "allOf": [*beside.get("allOf", []), target]}, inline_refs(schema)

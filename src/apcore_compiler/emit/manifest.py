@@ -2,7 +2,7 @@
 
 import json
 
-from apcore_compiler.artifacts import MANIFEST, Artifact, manifest_digest
+from apcore_compiler.artifacts import GENERATOR, MANIFEST, Artifact, manifest_digest
 from apcore_compiler.emit.quoting import templates_digest
 from apcore_compiler.program import Program
 from apcore_mcp import __version__
@@ -13,7 +13,7 @@ __all__ = ["emit_manifest"]
 def emit_manifest(program: Program, artifacts: list[Artifact]) -> Artifact:
     """Describe a build; comes last, since it holds the digests of the formatted files."""
     manifest = {
-        "generator": f"apcore-mcp {__version__}",
+        "generator": f"{GENERATOR} {__version__}",
         "templates": templates_digest(),
         "input": program.snapshot.digest,
         "source": program.source,

@@ -1,12 +1,12 @@
 """Typed server modules, one for each namespace."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from apcore_compiler.artifacts import GENERATED_BY, Artifact
 from apcore_compiler.emit.quoting import render
 from apcore_compiler.program import Program, Tool
-from apcore_compiler.pytypes import AnyOf, DictOf, ListOf, OneValueOf, PyType, Scalar
+from apcore_compiler.pytypes import names_in
 from apcore_compiler.snapshot import ModuleRecord, digest_of
 
 __all__ = ["emit_server"]
@@ -64,28 +64,14 @@ def _details(tool: Tool, record: ModuleRecord) -> Iterator[tuple[str, Any]]:
         yield "output_schema", record.output_schema
 
 
-def _typing_names(tools: Iterable[Tool]) -> list[str]:
-    names = set()
-    for tool in tools:
-        kinds = [tool.input, tool.output]
-        for record in tool.records:
-            names.add("TypedDict")
-            kinds += [field.type for field in record.fields]
-            if not all(field.required for field in record.fields):
-                names.add("NotRequired")
-        for kind in kinds:
-            names.update(_names_in(kind))
-    return sorted(names)
-
-
-def _names_in(kind: PyType) -> Iterator[str]:
-    match kind:
-        case Scalar("Any"):
-            yield "Any"
-        case OneValueOf():
-            yield "Literal"
-        case ListOf(inner) | DictOf(inner):
-            yield from _names_in(inner)
-        case AnyOf(options):
-            for option in options:
-                yield from _names_in(option)
+def _typing_names(tools: list[Tool]) -> list[str]:
+    records = [record for tool in tools for record in tool.records]
+    fields = [field for record in records for field in record.fields]
+    kinds = [*(field.type for field in fields), *(kind for tool in tools for kind in (tool.input, tool.output))]
+    names = {
+        "Any": True,
+        "Literal": any("Literal" in names_in(kind) for kind in kinds),
+        "NotRequired": not all(field.required for field in fields),
+        "TypedDict": bool(records),
+    }
+    return [name for name, needed in names.items() if needed]

@@ -32,6 +32,8 @@ def to_openai_tools(
         # Whatever is wrong with one module, the others are exported.
         try:
             descriptor = registry.get_definition(module_id)
+            if descriptor is None:
+                raise LookupError("it is no longer registered")
             parameters = SchemaConverter().convert_input_schema(descriptor)
             if strict:
                 parameters = _strict_parameters(module_id, parameters)

@@ -26,7 +26,7 @@ _SENTENCES = {
     "maxProperties": "At most {} properties.",
     "minLength": "{} or more characters.",
     "minProperties": "{} or more properties.",
-    "pattern": "Matches the pattern {} .",
+    "pattern": "Matches the pattern `{}`.",
     "uniqueItems": "No item appears twice.",
 }
 _FORMLESS = {"contains", "dependentRequired", "dependentSchemas", "if", "not", "patternProperties", "prefixItems"}
@@ -168,16 +168,13 @@ def _flatten(schema: dict[str, Any]) -> dict[str, Any]:
 def _or_null(node: dict[str, Any]) -> dict[str, Any]:
     if accepts_null(node):
         return node
-    null = {"type": "null"}
     if "const" in node:
-        return {"anyOf": [node, null]}
+        return {"anyOf": [node, {"type": "null"}]}
     nullable = dict(node)
-    if "type" in node:
-        nullable["type"] = [*([node["type"]] if isinstance(node["type"], str) else node["type"]), "null"]
-    if "enum" in node:
-        nullable["enum"] = [*node["enum"], None]
-    if "anyOf" in node:
-        nullable["anyOf"] = [*node["anyOf"], null]
+    for keyword, null in (("type", "null"), ("enum", None), ("anyOf", {"type": "null"})):
+        if keyword in node:
+            values = [node[keyword]] if isinstance(node[keyword], str) else node[keyword]
+            nullable[keyword] = values if null in values else [*values, null]
     return nullable
 
 
@@ -254,16 +251,22 @@ def _fits(value: Any, schema: Any) -> bool:
     """Whether `value` can come from the strict form of `schema`: enough to tell alternatives apart."""
     if not isinstance(schema, dict) or value is None:
         return accepts_null(schema)
+    schema = _flatten(schema)
     types = schema.get("type", _TYPES.values())
-    if _TYPES[type(value)] not in types and not (isinstance(value, int) and "number" in types):
-        return False
-    if isinstance(value, list):
-        return all(_fits(item, schema.get("items", True)) for item in value)
-    if isinstance(value, dict):
-        fields, required = schema.get("properties", {}), schema.get("required", ())
-        extra = schema.get("additionalProperties", not fields)
-        absent = {name for name, item in value.items() if item is None and name not in required}
-        return value.keys() >= set(required) and all(
-            name in absent or _fits(item, fields.get(name, extra)) for name, item in value.items()
-        )
-    return value in schema.get("enum", (value,)) and value == schema.get("const", value)
+    return (
+        (_TYPES[type(value)] in types or (type(value) is int and "number" in types))
+        and value in schema.get("enum", (value,))
+        and value == schema.get("const", value)
+        and all(any(_fits(value, branch) for branch in schema[key]) for key in ("anyOf", "oneOf") if key in schema)
+        and (not isinstance(value, list) or all(_fits(item, schema.get("items", True)) for item in value))
+        and (not isinstance(value, dict) or _fits_fields(value, schema))
+    )
+
+
+def _fits_fields(value: dict[str, Any], schema: dict[str, Any]) -> bool:
+    fields, required = schema.get("properties", {}), schema.get("required", ())
+    extra = schema.get("additionalProperties", not fields)
+    absent = {name for name in fields.keys() - set(required) if value.get(name) is None}
+    return value.keys() >= set(required) and all(
+        name in absent or _fits(item, fields.get(name, extra)) for name, item in value.items()
+    )

@@ -18,8 +18,8 @@ _PUBLIC_DETAILS = ("currentVersion", "field", "maxBatch", "outcome", "reason", "
 
 
 class ErrorMapper:
-    def to_mcp_error(self, error: BaseException, tool: str | None = None, secrets: Iterable[str] = ()) -> dict[str, Any]:
-        """The result of a failed call to `tool`; no text in it repeats one of `secrets`."""
+    def to_mcp_error(self, error: BaseException, secrets: Iterable[str] = ()) -> dict[str, Any]:
+        """The result of a failed call; no text in it repeats one of `secrets`."""
         from apcore.errors import ModuleError
 
         if not isinstance(error, ModuleError) or is_unexpected(error):
@@ -27,7 +27,7 @@ class ErrorMapper:
         details = {name: error.details[name] for name in _PUBLIC_DETAILS if _is_scalar(error.details.get(name))}
         public = {name: scrub(value, secrets) if isinstance(value, str) else value for name, value in details.items()}
         return error_result(
-            _text(error, tool, secrets), code=error.code, retryable=error.retryable, trace_id=error.trace_id, **public
+            _text(error, secrets), code=error.code, retryable=error.retryable, trace_id=error.trace_id, **public
         )
 
     def not_found(self, tool: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def text_content(text: str) -> dict[str, str]:
     return {"type": "text", "text": text.encode("utf-8", "replace").decode()}
 
 
-def _text(error: Any, tool: str | None, secrets: Iterable[str]) -> str:
+def _text(error: Any, secrets: Iterable[str]) -> str:
     code, details = error.code, error.details
     if code in _FIXED_TEXTS:
         return _FIXED_TEXTS[code]
@@ -57,7 +57,7 @@ def _text(error: Any, tool: str | None, secrets: Iterable[str]) -> str:
         return f"Module not found: {details.get('module_id', '')}"
     if code == "MODULE_TIMEOUT":
         return f"Module timed out after {details.get('timeout_ms', 0)}ms"
-    if code == "SCHEMA_VALIDATION_ERROR" and _concerns_input(error, tool):
+    if code == "SCHEMA_VALIDATION_ERROR" and _concerns_input(error):
         lines = [_validation_line(entry, secrets) for entry in details.get("errors", ())]
         return "\n".join(["Input validation failed" + (":" if lines else ""), *lines])
     if code in ("GENERAL_INVALID_INPUT", "INVALID_MODULE_ID"):
@@ -65,11 +65,11 @@ def _text(error: Any, tool: str | None, secrets: Iterable[str]) -> str:
     return f"Module error: {code}"
 
 
-def _concerns_input(error: Any, tool: str | None) -> bool:
-    """Whether the client's own arguments are at fault: neither the output, nor the input of a call further down."""
-    if error.message.startswith("Output validation failed"):
-        return False
-    return tool is None or error.details.get("module_id", tool) == tool
+def _concerns_input(error: Any) -> bool:
+    """Whether the client's own arguments are at fault: not the output, and not the input of a call further down."""
+    # The pipeline leaves the step that failed in the exception's context; a plain dict schema calls its output input.
+    step = getattr(error.__context__, "step_name", None)
+    return not error.message.startswith("Output") and step in (None, "input_validation", "middleware_before")
 
 
 def _validation_line(entry: dict[str, Any], secrets: Iterable[str]) -> str:

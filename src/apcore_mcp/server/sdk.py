@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakSet
 
 import anyio
@@ -21,7 +21,7 @@ except ModuleNotFoundError:
 
 _lowlevel: Any = import_module("mcp.server.lowlevel.server")
 _exceptions: Any = import_module("mcp.shared.exceptions")
-SessionMessage: Any = import_module("mcp.shared.message").SessionMessage
+_SessionMessage: Any = import_module("mcp.shared.message").SessionMessage
 ProtocolError: type[Exception] = _exceptions.MCPError if SDK == 2 else _exceptions.McpError
 
 RESOURCE_NOT_FOUND = -32002
@@ -32,25 +32,23 @@ logger = logging.getLogger(__name__)
 
 
 def protocol_error(code: int, message: str) -> Exception:
-    if SDK == 2:
-        return ProtocolError(code, message)
-    return ProtocolError(types.ErrorData(code=code, message=message))
+    return ProtocolError(code, message) if SDK == 2 else ProtocolError(types.ErrorData(code=code, message=message))
 
 
 def parse_message(line: bytes) -> Any:
     if SDK == 2:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    return SessionMessage(types.JSONRPCMessage.model_validate_json(line))
+        return _SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    return _SessionMessage(types.JSONRPCMessage.model_validate_json(line))
 
 
 def message_body(message: Any) -> Any:
-    """The request, response, notification or error inside a `SessionMessage`."""
+    """The request, response, notification or error inside a session message."""
     return message.message if SDK == 2 else message.message.root
 
 
 def dump_message(message: Any) -> bytes:
-    leave_out = {"exclude_unset": True} if SDK == 2 else {"exclude_none": True}
-    text: str = message.message.model_dump_json(by_alias=True, **leave_out)
+    left_out = {"exclude_unset": True} if SDK == 2 else {"exclude_none": True}
+    text: str = message.message.model_dump_json(by_alias=True, **left_out)
     return text.encode()
 
 
@@ -63,7 +61,6 @@ class Request:
     http: Any
     session: Any
     request_id: Any
-    protocol_version: str
 
     async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
         token = self.meta.get("progressToken")
@@ -72,71 +69,61 @@ class Request:
 
     async def elicit(self, message: str, schema: dict[str, Any] | None) -> dict[str, Any] | None:
         """The user's answer; None when declined, cancelled, or when the client cannot ask."""
-        asked = types.ClientCapabilities(elicitation=types.ElicitationCapability())
-        if not self.session.check_client_capability(asked):
+        needed = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+        if not self.session.check_client_capability(needed):
             return None
+        form = schema or {"type": "object", "properties": {}}
         try:
-            answer = await self.session.elicit_form(
-                message, schema or {"type": "object", "properties": {}}, self.request_id
-            )
+            answer = await self.session.elicit_form(message, form, self.request_id)
         except (ProtocolError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             logger.warning("The client could not be asked: %s", error)
             return None
         return dict(answer.content or {}) if answer.action == "accept" else None
 
 
-class Service(Protocol):
-    """What a server answers; every result is the `result` object of the wire."""
-
-    def list_tools(self) -> dict[str, Any]: ...
-    async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> dict[str, Any]: ...
-    def list_resources(self) -> dict[str, Any]: ...
-    def read_resource(self, uri: str) -> dict[str, Any] | None: ...
-    def input_schema(self, name: str) -> dict[str, Any] | None: ...
+# Takes the request and its params, and gives the `result` object of the wire.
+Answer = Callable[[Request, Any], Awaitable[dict[str, Any]]]
 
 
 class Endpoint:
-    """An SDK server around a service; `tools_changed` tells every connected client."""
+    """An SDK server that gives these answers, by method; `tools_changed` tells every connected client."""
 
-    def __init__(self, service: Service, name: str, version: str, *, list_changed: bool) -> None:
-        self.service = service
-        wire = _Modern if SDK == 2 else _Classic
-        self._wire = wire(service, name, version, list_changed)
-        self.server = self._wire.server
+    def __init__(
+        self,
+        answers: Mapping[str, Answer],
+        name: str,
+        version: str,
+        *,
+        schema_of: Callable[[str], dict[str, Any] | None],
+        list_changed: bool,
+    ) -> None:
+        notifying = _lowlevel.NotificationOptions(tools_changed=list_changed)
+
+        class Server(_lowlevel.Server):  # type: ignore[misc]
+            # The SDK asks this method on every transport, and by itself never announces `listChanged`.
+            def create_initialization_options(self, *_: Any, **__: Any) -> Any:
+                return super().create_initialization_options(notifying)
+
+        binding = _Second if SDK == 2 else _First
+        self._binding = binding(Server, answers, name, version, schema_of, list_changed)
+        self.server = self._binding.server
 
     async def run(self, read_stream: Any, write_stream: Any) -> None:
         await self.server.run(read_stream, write_stream, self.server.create_initialization_options())
 
     async def tools_changed(self) -> None:
         async with anyio.create_task_group() as group:
-            for send in self._wire.outlets():
-                group.start_soon(_bounded, send)
+            for send in self._binding.outlets():
+                group.start_soon(_send_bounded, send)
 
 
-async def _bounded(send: Callable[[], Awaitable[None]]) -> None:
+async def _send_bounded(send: Callable[[], Awaitable[None]]) -> None:
     # A client that does not read must not keep the others from being told.
     try:
         with anyio.move_on_after(2):
             await send()
     except Exception as error:
         logger.warning("Could not tell a client that the tools have changed: %s", error)
-
-
-def _read_resource(service: Service, uri: str) -> dict[str, Any]:
-    result = service.read_resource(uri)
-    if result is None:
-        raise protocol_error(RESOURCE_NOT_FOUND, "Resource not found")
-    return result
-
-
-def _announcing(server_class: Any, list_changed: bool) -> Any:
-    """The SDK derives capabilities itself and never announces `listChanged`; both HTTP managers ask this method."""
-
-    class Announcing(server_class):  # type: ignore[misc]
-        def create_initialization_options(self, *_: Any, **__: Any) -> Any:
-            return super().create_initialization_options(_lowlevel.NotificationOptions(tools_changed=list_changed))
-
-    return Announcing
 
 
 class _Wire:
@@ -151,25 +138,26 @@ class _Wire:
         return self._result
 
 
-class _Classic:
-    """mcp 1.x.  Handlers are registered directly: the SDK's decorator validates every call with jsonschema, before
-    the ACL has been asked, and needs a hundred times the time of the call."""
+class _First:
+    """mcp 1.x.  Handlers are registered directly: the SDK's decorator would validate every call with jsonschema, before
+    the ACL is asked, and for longer than the call itself takes."""
 
-    def __init__(self, service: Service, name: str, version: str, list_changed: bool) -> None:
-        self._service, self._streams = service, set[Any]()
-        self.server = _announcing(_lowlevel.Server, list_changed)(name, version=version)
-        self._run = self.server.run
-        self.server.run = self._run_tracked
-        self.server.request_handlers.update(
-            {
-                types.ListToolsRequest: self._list_tools,
-                types.CallToolRequest: self._call_tool,
-                types.ListResourcesRequest: self._list_resources,
-                types.ReadResourceRequest: self._read_resource,
-            }
-        )
+    def __init__(
+        self, server: Any, answers: Mapping[str, Answer], name: str, version: str, schema_of: Any, list_changed: bool
+    ) -> None:
+        self.server = server(name, version=version)
+        self._streams = set[Any]()
+        self._run, self.server.run = self.server.run, self._run_known
+        requests = {
+            "tools/list": types.ListToolsRequest,
+            "tools/call": types.CallToolRequest,
+            "resources/list": types.ListResourcesRequest,
+            "resources/read": types.ReadResourceRequest,
+        }
+        for method, answer in answers.items():
+            self.server.request_handlers[requests[method]] = partial(self._answer, answer)
 
-    async def _run_tracked(self, read_stream: Any, write_stream: Any, *args: Any, **kwargs: Any) -> None:
+    async def _run_known(self, read_stream: Any, write_stream: Any, *args: Any, **kwargs: Any) -> None:
         self._streams.add(write_stream)
         try:
             await self._run(read_stream, write_stream, *args, **kwargs)
@@ -178,88 +166,60 @@ class _Classic:
 
     def outlets(self) -> list[Callable[[], Awaitable[None]]]:
         notification = types.JSONRPCNotification(jsonrpc="2.0", method=LIST_CHANGED)
-        message = SessionMessage(types.JSONRPCMessage(notification))
+        message = _SessionMessage(types.JSONRPCMessage(notification))
         return [partial(stream.send, message) for stream in self._streams]
 
-    async def _list_tools(self, _: Any) -> _Wire:
-        return _Wire(self._service.list_tools())
-
-    async def _call_tool(self, call: Any) -> _Wire:
-        params = call.params
-        return _Wire(await self._service.call_tool(params.name, params.arguments or {}, self._request()))
-
-    async def _list_resources(self, _: Any) -> _Wire:
-        return _Wire(self._service.list_resources())
-
-    async def _read_resource(self, read: Any) -> _Wire:
-        return _Wire(_read_resource(self._service, str(read.params.uri)))
-
-    def _request(self) -> Request:
+    async def _answer(self, answer: Answer, message: Any) -> _Wire:
         context = self.server.request_context
         meta = context.meta.model_dump(by_alias=True, exclude_none=True) if context.meta else {}
-        client = context.session.client_params
-        return Request(
-            meta, context.request, context.session, context.request_id, client.protocolVersion if client else ""
-        )
+        request = Request(meta, context.request, context.session, context.request_id)
+        return _Wire(await answer(request, message.params if message else None))
 
 
-class _Modern:
+class _Second:
     """mcp 2.x, which serves the handshake revisions and 2026-07-28 from one server."""
 
-    def __init__(self, service: Service, name: str, version: str, list_changed: bool) -> None:
-        self._service, self._list_changed = service, list_changed
+    def __init__(
+        self, server: Any, answers: Mapping[str, Answer], name: str, version: str, schema_of: Any, list_changed: bool
+    ) -> None:
+        self._answers, self._list_changed = answers, list_changed
         self._connections: WeakSet[Any] = WeakSet()
         options: dict[str, Any] = {}
         if "get_tool_input_schema" in inspect.signature(_lowlevel.Server.__init__).parameters:
             # Without it every call over 2026-07-28 HTTP lists all tools to find one schema.
-            options["get_tool_input_schema"] = service.input_schema
+            options["get_tool_input_schema"] = schema_of
         if list_changed:
-            subscriptions: Any = import_module("mcp.server.subscriptions")
-            self._bus = subscriptions.InMemorySubscriptionBus()
-            self._changed = subscriptions.ToolsListChanged
-            options["on_subscriptions_listen"] = subscriptions.ListenHandler(self._bus)
-        self.server = _announcing(_lowlevel.Server, list_changed)(name, version=version, **options)
-        add = self.server.add_request_handler
-        add("tools/list", types.PaginatedRequestParams, self._list_tools)
-        add("tools/call", types.CallToolRequestParams, self._call_tool)
-        add("resources/list", types.PaginatedRequestParams, self._list_resources)
-        add("resources/read", types.ReadResourceRequestParams, self._read_resource)
+            self._subscriptions: Any = import_module("mcp.server.subscriptions")
+            self._bus = self._subscriptions.InMemorySubscriptionBus()
+            options["on_subscriptions_listen"] = self._subscriptions.ListenHandler(self._bus)
+        self.server = server(name, version=version, **options)
+        params = {"tools/call": types.CallToolRequestParams, "resources/read": types.ReadResourceRequestParams}
+        for method, answer in answers.items():
+            kind = params.get(method, types.PaginatedRequestParams)
+            self.server.add_request_handler(method, kind, partial(self._answer, answer))
         self.server.middleware.append(self._intercept)
 
     def outlets(self) -> list[Callable[[], Awaitable[None]]]:
-        listeners = [connection.send_tool_list_changed for connection in self._connections]
-        return [*listeners, partial(self._bus.publish, self._changed())] if self._list_changed else listeners
+        told = [connection.send_tool_list_changed for connection in self._connections]
+        return [*told, partial(self._bus.publish, self._subscriptions.ToolsListChanged())] if self._list_changed else told
 
     async def _intercept(self, context: Any, call_next: Any) -> Any:
         if context.method == "notifications/initialized":
             self._connections.add(context.session._connection)
         if context.method == "tools/list":
             # Answered here, because past this point the SDK validates and dumps every tool anew.
-            return await self._list_tools(context, None)
+            result = await self._answer(self._answers["tools/list"], context, None)
+            return self._with_server_info(context, result)
         return await call_next(context)
 
-    async def _list_tools(self, context: Any, _: Any) -> dict[str, Any]:
-        result = self._service.list_tools()
+    async def _answer(self, answer: Answer, context: Any, params: Any) -> dict[str, Any]:
+        meta = (context.params or {}).get("_meta") or {}
+        result = await answer(Request(meta, context.request, context.session, context.request_id), params)
+        if context.protocol_version < MODERN or context.method == "tools/call":
+            return result
+        return {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}
+
+    def _with_server_info(self, context: Any, result: dict[str, Any]) -> dict[str, Any]:
         if context.protocol_version < MODERN:
             return result
-        info = {types.SERVER_INFO_META_KEY: self.server.server_info_stamp}
-        return {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "_meta": info, **result}
-
-    async def _call_tool(self, context: Any, params: Any) -> dict[str, Any]:
-        return await self._service.call_tool(params.name, params.arguments or {}, self._request(context))
-
-    async def _list_resources(self, context: Any, _: Any) -> dict[str, Any]:
-        return _uncached(context, self._service.list_resources())
-
-    async def _read_resource(self, context: Any, params: Any) -> dict[str, Any]:
-        return _uncached(context, _read_resource(self._service, str(params.uri)))
-
-    def _request(self, context: Any) -> Request:
-        meta = (context.params or {}).get("_meta") or {}
-        return Request(meta, context.request, context.session, context.request_id, context.protocol_version)
-
-
-def _uncached(context: Any, result: dict[str, Any]) -> dict[str, Any]:
-    if context.protocol_version < MODERN:
-        return result
-    return {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}
+        return {**result, "_meta": {types.SERVER_INFO_META_KEY: self.server.server_info_stamp}}

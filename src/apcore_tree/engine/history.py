@@ -64,9 +64,7 @@ class Mark:
 
 
 def record_of(node: Node) -> NodeRecord:
-    return NodeRecord(
-        node, node.parent, tuple(node.children), node.order, node.payload, node.tags, node.changed
-    )
+    return NodeRecord(node, node.parent, tuple(node.children), node.order, node.payload, node.tags, node.changed)
 
 
 def record_of_payload(payload: Payload) -> PayloadRecord:

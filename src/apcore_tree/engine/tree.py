@@ -12,7 +12,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from apcore_tree.engine.history import History, Mark, NodeRecord, PayloadRecord, Relabelling, record_of, record_of_payload
+from apcore_tree.engine.history import (
+    History,
+    Mark,
+    NodeRecord,
+    PayloadRecord,
+    Relabelling,
+    record_of,
+    record_of_payload,
+)
 from apcore_tree.engine.node import Json, Node, Payload, ancestry, is_within, walk
 from apcore_tree.engine.order import GAP, index_of, order_at, spread
 from apcore_tree.errors import Conflict, InvalidArgument, NotFound
@@ -46,7 +54,9 @@ class Tree:
         self._new_ids = new_ids
         self._payloads_made = 0
         self._edit: Mark | None = None
-        self.root = Node(ROOT_ID, self._make_payload(root_type, root_data if root_data is not None else {"Name": "root"}))
+        self.root = Node(
+            ROOT_ID, self._make_payload(root_type, root_data if root_data is not None else {"Name": "root"})
+        )
         self.root.payload.join(self.root)
         self.nodes[ROOT_ID] = self.root
 

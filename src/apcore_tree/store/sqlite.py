@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from collections.abc import Iterator
 
 from apcore_tree.errors import Forbidden
 from apcore_tree.store.protocol import (

@@ -1,0 +1,3 @@
+from apcore_mcp.cli import main
+
+main()

@@ -1,0 +1,202 @@
+"""From a tool call to its result: the only way in leads through the Executor."""
+
+import asyncio
+import json
+import logging
+import math
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY
+from apcore_mcp.server.errors import ErrorMapper, error_result, is_unexpected, text_content
+from apcore_mcp.server.sensitive import is_marked, mask, scrub, secrets_in
+from apcore_mcp.server.tools import Tools
+
+if TYPE_CHECKING:
+    from apcore import Context, Executor, Identity
+
+logger = logging.getLogger(__name__)
+
+
+class Caller(Protocol):
+    """The client at the other end of a call."""
+
+    @property
+    def meta(self) -> Any: ...
+    async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None: ...
+    async def elicit(self, message: str, schema: dict[str, Any] | None) -> dict[str, Any] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Traits:
+    """What is asked of a tool at every call, found out once."""
+
+    tool: dict[str, Any]
+    secret_input: bool
+    secret_output: bool
+
+    @property
+    def streams(self) -> bool:
+        return bool(self.tool.get("_meta", {}).get("apcore/streaming"))
+
+
+class Progress:
+    """One counter per call, shared by streamed chunks and `report_progress`: MCP wants it to increase."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller, self._last = caller, -math.inf
+
+    async def report(self, value: float, total: float | None = None, message: str | None = None) -> None:
+        self._last = value if value > self._last else math.nextafter(self._last, math.inf)
+        await self._caller.progress(self._last, total, message)
+
+    async def chunk(self, message: str) -> None:
+        await self.report(math.floor(max(self._last, 0)) + 1, None, message)
+
+
+class ExecutionRouter:
+    def __init__(self, tools: Tools, executor: Callable[[], "Executor"]) -> None:
+        self._tools, self._executor = tools, executor
+        self._errors = ErrorMapper()
+        self._traits: dict[str, _Traits] = {}
+        self.in_flight = 0
+
+    async def handle_call(
+        self, name: str, arguments: dict[str, Any], caller: Caller, identity: "Identity | None" = None
+    ) -> dict[str, Any]:
+        """The wire-shaped result of a call.  Never raises, but for the cancellation of the call itself."""
+        logger.debug("Tool call: %s", name)
+        traits = self._look_up(name)
+        if traits is None:
+            logger.error("Tool call error: %s - ModuleNotFoundError: no such tool", name)
+            return self._errors.not_found(name)
+        self.in_flight += 1
+        try:
+            return await self._call(name, arguments, traits, caller, identity)
+        finally:
+            self.in_flight -= 1
+
+    def _look_up(self, name: str) -> _Traits | None:
+        tool = self._tools.tool(name)
+        if tool is None:
+            return None
+        traits = self._traits.get(name)
+        if traits is None or traits.tool is not tool:
+            traits = _Traits(tool, is_marked(tool["inputSchema"]), is_marked(tool.get("outputSchema")))
+            self._traits[name] = traits
+        return traits
+
+    async def _call(
+        self, name: str, arguments: dict[str, Any], traits: _Traits, caller: Caller, identity: "Identity | None"
+    ) -> dict[str, Any]:
+        from apcore.cancel import CancelToken
+        from apcore.context import Context
+        from apcore.trace_context import TraceContext
+
+        progress = Progress(caller)
+        context = Context.create(
+            identity=identity,
+            trace_parent=TraceContext.extract(_headers(caller.meta)),
+            cancel_token=CancelToken(),
+            data={MCP_PROGRESS_KEY: progress.report, MCP_ELICIT_KEY: caller.elicit},
+        )
+        try:
+            output = await self._execute(name, arguments, context, traits, caller, progress)
+            result = _success(output, traits)
+        except asyncio.CancelledError:
+            context.cancel_token.cancel()
+            raise
+        except (Exception, SystemExit) as error:
+            result = self._failure(error, name, arguments, traits)
+        result.setdefault("_meta", {}).update(TraceContext.inject(context))
+        return result
+
+    async def _execute(
+        self, name: str, arguments: dict[str, Any], context: "Context", traits: _Traits, caller: Caller, progress: Progress
+    ) -> Any:
+        executor = self._executor()
+        if not (traits.streams and caller.meta.get("progressToken") is not None and hasattr(executor, "stream")):
+            return await executor.call_async(name, arguments, context)
+        output: dict[str, Any] = {}
+        async for chunk in executor.stream(name, arguments, context):
+            merge(output, chunk)
+            await progress.chunk(_dumps(_masked(chunk, traits)))
+        # Chunks are out before the Executor checks the whole, so it only logs a mismatch; the result must not pass.
+        _validate_output(executor.registry.get(name), output)
+        return output
+
+    def _failure(
+        self, error: BaseException, name: str, arguments: dict[str, Any], traits: _Traits
+    ) -> dict[str, Any]:
+        if isinstance(error, NotSerialisable):
+            logger.error("Tool call error: %s - %s: %s", name, type(error).__name__, error)
+            return error_result("Failed to serialize module output", code="GENERAL_INTERNAL_ERROR")
+        secrets = secrets_in(arguments, traits.tool["inputSchema"]) if traits.secret_input else []
+        _log_failure(error, name, secrets)
+        return self._errors.to_mcp_error(error, secrets)
+
+
+class NotSerialisable(ValueError):
+    """The output of a module cannot be written as JSON."""
+
+
+def merge(output: dict[str, Any], chunk: dict[str, Any]) -> None:
+    """Add a streamed chunk as apcore does: objects are merged, anything else is replaced."""
+    for key, value in chunk.items():
+        if isinstance(value, dict) and isinstance(output.get(key), dict):
+            merge(output[key], value)
+        else:
+            output[key] = value
+
+
+def _validate_output(module: Any, output: dict[str, Any]) -> None:
+    from apcore.errors import SchemaValidationError
+    from pydantic import ValidationError
+
+    schema = getattr(module, "output_schema", None)
+    try:
+        if schema is not None:
+            schema.model_validate(output, strict=True)
+    except (SchemaValidationError, ValidationError) as error:
+        raise SchemaValidationError(message="Output validation failed") from error
+
+
+def _success(output: Any, traits: _Traits) -> dict[str, Any]:
+    text = _dumps(_masked(output, traits))
+    result: dict[str, Any] = {"content": [text_content(text)], "isError": False}
+    if "outputSchema" in traits.tool and isinstance(output, dict):
+        # Read back from the text, so that both say the same of a date or a path.
+        result["structuredContent"] = json.loads(text)
+    return result
+
+
+def _masked(output: Any, traits: _Traits) -> Any:
+    return mask(output, traits.tool["outputSchema"]) if traits.secret_output else output
+
+
+def _dumps(value: Any) -> str:
+    try:
+        text = json.dumps(value, default=str)
+        if "\\ud" in text:
+            # Escapes of a pair are fine; a lone surrogate cannot be sent as structured content.
+            json.dumps(json.loads(text), ensure_ascii=False).encode()
+    except Exception as error:
+        raise NotSerialisable(type(error).__name__) from error
+    return text
+
+
+def _headers(meta: Any) -> dict[str, str]:
+    return {name: meta[name] for name in ("traceparent", "tracestate") if isinstance(meta.get(name), str)}
+
+
+def _log_failure(error: BaseException, name: str, secrets: list[str]) -> None:
+    from apcore.errors import ModuleError
+
+    cause: Any = getattr(error, "cause", None) if is_unexpected(error) else error
+    message = cause.message if isinstance(cause, ModuleError) else str(cause)
+    text = f"Tool call error: {name} - {type(cause).__name__}: {message}"
+    if not isinstance(cause, ModuleError):
+        text += "\n" + "".join(traceback.format_exception(cause))
+    logger.error("%s", scrub(text, secrets))

@@ -1,0 +1,341 @@
+"""`serve()` and `async_serve()`: from a registry, an Executor or a compiled surface to a running server."""
+
+import asyncio
+import inspect
+import logging
+import signal
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from apcore_runtime.surface import Surface
+
+if TYPE_CHECKING:
+    from apcore import Executor, Identity, Registry
+
+    from apcore_mcp.server.http import HttpApp
+    from apcore_mcp.server.tools import Tools
+
+__all__ = ["ServeOptions", "async_serve", "run_server", "serve"]
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_NAME = "apcore-mcp"
+TRANSPORTS = ("stdio", "streamable-http", "sse")
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+# Calls in flight have this long to finish; what follows must fit into the fifth second.
+GRACE = 4.0
+# Modules that are not async each occupy a thread, and one that hangs keeps it.
+THREADS = 64
+
+Source = "Registry | Executor | Surface"
+Callback = Callable[[], Awaitable[None] | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """Everything that can be chosen about a server."""
+
+    transport: str = "stdio"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    name: str = DEFAULT_NAME
+    version: str | None = None
+    on_startup: Callback | None = None
+    on_shutdown: Callback | None = None
+    tags: list[str] | None = None
+    prefix: str | None = None
+    log_level: str | None = None
+    # Follow what is registered and unregistered while serving.
+    dynamic: bool = False
+    # Hold arguments to the published schema as well as to the module's own model.
+    validate_inputs: bool = False
+    explorer: bool = False
+    explorer_prefix: str = "/explorer"
+    # Let the explorer run tools.
+    allow_execute: bool = False
+    metrics: bool = False
+    stateless: bool = False
+    json_response: bool = False
+    allow_hosts: list[str] | None = None
+    allow_origins: list[str] | None = None
+    # Who calls over stdio; on HTTP the verified token says so.
+    identity: "Identity | None" = None
+    # The MCP SDK's own `TokenVerifier` and `AuthSettings`.
+    token_verifier: Any = None
+    auth: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "transport", self.transport.lower())
+        object.__setattr__(self, "explorer_prefix", self.explorer_prefix.rstrip("/"))
+        self._check_transport()
+        self._check_identity()
+        if self.tags is not None or self.prefix is not None:
+            from apcore_mcp.adapters.openai import validate_filters
+
+            validate_filters(self.tags, self.prefix)
+        if self.log_level is not None and self.log_level.upper() not in LOG_LEVELS:
+            raise ValueError(f"Unknown log level: '{self.log_level}'. Must be one of: {', '.join(LOG_LEVELS)}")
+        for callback in ("on_startup", "on_shutdown"):
+            if not (getattr(self, callback) is None or callable(getattr(self, callback))):
+                raise TypeError(f"{callback} must be callable or None")
+
+    def _check_transport(self) -> None:
+        if self.transport not in TRANSPORTS:
+            raise ValueError(f"Unknown transport: '{self.transport}'. Must be one of: {', '.join(TRANSPORTS)}")
+        if self.transport == "stdio":
+            return
+        if not self.host:
+            raise ValueError("Host must not be empty")
+        if not 1 <= self.port <= 65535:
+            raise ValueError(f"Port must be between 1 and 65535, got {self.port}")
+        if not self.explorer_prefix.startswith("/"):
+            raise ValueError("explorer_prefix must start with '/'")
+
+    def _check_identity(self) -> None:
+        if not self.name:
+            raise ValueError("name must not be empty")
+        if len(self.name) > 255:
+            raise ValueError("name must not exceed 255 characters")
+        if self.version == "":
+            raise ValueError("version must not be empty")
+
+
+def serve(registry_or_executor: "Registry | Executor | Surface", **options: Any) -> None:
+    """Serve modules over MCP until the client leaves or a signal arrives; see `ServeOptions` for the options."""
+    chosen = ServeOptions(**options)
+    _check_source(registry_or_executor)
+    run_server(lambda: registry_or_executor, chosen)
+
+
+@asynccontextmanager
+async def async_serve(registry_or_executor: "Registry | Executor | Surface", **options: Any) -> AsyncIterator[Any]:
+    """An ASGI application to mount in another; it serves while the context is open."""
+    chosen = ServeOptions(**{"transport": "streamable-http", **options})
+    _check_source(registry_or_executor)
+    _configure_logging(chosen.log_level)
+    server = _Server(registry_or_executor, chosen)
+    app = server.http_app()
+    async with server.lifespan(), app.running():
+        yield app.asgi
+
+
+def run_server(open_source: Callable[[], "Registry | Executor | Surface"], options: ServeOptions) -> None:
+    """Serve what `open_source` returns; on stdio it is opened only once stdout is safe from what modules print."""
+    _configure_logging(options.log_level)
+    if options.transport == "stdio":
+        from apcore_mcp.server.stdio import claim_streams
+
+        with claim_streams() as streams:
+            server = _Server(open_source(), options)
+            _run(lambda stop: server.run_stdio(streams, stop))
+        return
+    from apcore_mcp.server.http import bind
+
+    if options.transport == "sse":
+        logger.warning("SSE transport is deprecated; use streamable-http instead")
+    server = _Server(open_source(), options)
+    with bind(options.host, options.port) as listener:
+        _run(lambda stop: server.run_http(listener, stop))
+
+
+class _Server:
+    """The parts of one server, put together."""
+
+    def __init__(self, source: Any, options: ServeOptions) -> None:
+        from apcore_mcp.server.router import ExecutionRouter
+        from apcore_mcp.server.sdk import Endpoint
+        from apcore_mcp.server.service import ToolService
+
+        self._source, self._options = source, options
+        surface = source if isinstance(source, Surface) else None
+        self.tools = self._open_tools()
+        self.router = ExecutionRouter(self.tools, lambda: self.executor)
+        on_stdio = options.transport == "stdio"
+        self.service = ToolService(self.tools, self.router, options.identity if on_stdio else None, prebuilt=on_stdio)
+        self.endpoint = Endpoint(self.service, *self._name_and_version(surface), list_changed=self._follows)
+
+    def _open_tools(self) -> "Tools":
+        from apcore_mcp.server.tools import CompiledTools, LiveTools
+
+        tags, prefix = self._options.tags, self._options.prefix
+        if isinstance(self._source, Surface):
+            return CompiledTools(self._source, tags, prefix)
+        return LiveTools(getattr(self._source, "registry", self._source), tags, prefix)
+
+    def _name_and_version(self, surface: Surface | None) -> tuple[str, str]:
+        from apcore_mcp import __version__
+
+        name, version = self._options.name, self._options.version
+        if surface is not None:
+            name = surface.name if name == DEFAULT_NAME else name
+            version = version or surface.version
+        return name, version or __version__
+
+    @property
+    def _follows(self) -> bool:
+        return self._options.dynamic and not isinstance(self._source, Surface)
+
+    @cached_property
+    def executor(self) -> "Executor":
+        # Made at the first call: listing tools needs neither apcore nor a module.
+        from apcore import Executor
+
+        from apcore_mcp.server.execution import PublishedSchemas, default_executor
+
+        source = self._source.registry() if isinstance(self._source, Surface) else self._source
+        executor = source if isinstance(source, Executor) else default_executor(source)
+        if self._options.validate_inputs:
+            executor.use(PublishedSchemas(self.tools))
+        if self._options.metrics:
+            from apcore.observability.metrics import MetricsMiddleware
+
+            executor.use(MetricsMiddleware(self._metrics))
+        return executor
+
+    @cached_property
+    def _metrics(self) -> Any:
+        from apcore.observability.metrics import MetricsCollector
+
+        return MetricsCollector()
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        if not self.tools.count:
+            logger.warning("No modules registered; server starting with zero tools")
+        async with self._following():
+            await _call(self._options.on_startup)
+            logger.info(
+                "apcore-mcp server started: %d tools registered, transport=%s", self.tools.count, self._options.transport
+            )
+            try:
+                yield
+            finally:
+                await _call(self._options.on_shutdown)
+
+    @asynccontextmanager
+    async def _following(self) -> AsyncIterator[None]:
+        if not self._follows:
+            yield
+            return
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        async def tell_clients() -> None:
+            while True:
+                await changed.wait()
+                changed.clear()
+                await self.endpoint.tools_changed()
+
+        unfollow = self.tools.follow(lambda: loop.call_soon_threadsafe(changed.set))  # type: ignore[attr-defined]
+        telling = asyncio.create_task(tell_clients())
+        try:
+            yield
+        finally:
+            unfollow()
+            telling.cancel()
+
+    async def run_stdio(self, streams: Any, stop: asyncio.Event) -> None:
+        from apcore_mcp.server.stdio import connect
+
+        async with self.lifespan(), connect(streams, stop, GRACE) as (read_stream, write_stream):
+            await self.endpoint.run(read_stream, write_stream)
+
+    async def run_http(self, listener: Any, stop: asyncio.Event) -> None:
+        from apcore_mcp.server.http import run_http
+
+        async with self.lifespan():
+            await run_http(self.http_app(), listener, stop, GRACE)
+
+    def http_app(self) -> "HttpApp":
+        from apcore_mcp.server.explorer import explorer_page
+        from apcore_mcp.server.http import HttpApp, HttpSettings
+
+        options = self._options
+        if options.identity is not None:
+            logger.warning("identity is for stdio; over HTTP callers are whom their verified tokens name")
+        generated = self._source.directory if isinstance(self._source, Surface) else None
+        settings = HttpSettings(
+            transport=options.transport,
+            host=options.host,
+            port=options.port,
+            stateless=options.stateless,
+            json_response=options.json_response,
+            allow_hosts=options.allow_hosts or [],
+            allow_origins=options.allow_origins or [],
+            explorer_prefix=options.explorer_prefix if options.explorer else None,
+            explorer_page=lambda: explorer_page(generated),
+            allow_execute=options.allow_execute,
+            metrics=self._metrics.export_prometheus if options.metrics else None,
+            token_verifier=options.token_verifier,
+            auth=options.auth,
+        )
+        return HttpApp(self.endpoint, self.service, settings)
+
+
+def _check_source(source: Any) -> None:
+    if not isinstance(source, Surface):
+        from apcore_mcp.adapters.openai import registry_of
+
+        registry_of(source)
+
+
+def _configure_logging(level: str | None) -> None:
+    if level is None:
+        return
+    logging.basicConfig(level=level.upper())
+    logging.getLogger("apcore_mcp").setLevel(level.upper())
+    if level.upper() == "INFO":
+        # The SDK has a line for every request.
+        logging.getLogger("mcp").setLevel(logging.WARNING)
+
+
+async def _call(callback: Callback | None) -> None:
+    result = callback() if callback is not None else None
+    if inspect.isawaitable(result):
+        await result
+
+
+class _Threads(ThreadPoolExecutor):
+    """Does not wait, at the end, for a module that never returns."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait=False, cancel_futures=True)
+
+
+def _run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    async def start() -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        loop.set_default_executor(_Threads(THREADS))
+        with _stopping_on_signals(lambda: loop.call_soon_threadsafe(stop.set)):
+            await main(stop)
+
+    asyncio.run(start())
+
+
+@contextmanager
+def _stopping_on_signals(stop: Callable[[], Any]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _signature() -> inspect.Signature:
+    """The options as keyword parameters, so that `help(serve)` and editors show them."""
+    source = inspect.Parameter("registry_or_executor", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [inspect.Parameter(f.name, keyword, default=f.default, annotation=f.type) for f in fields(ServeOptions)]
+    return inspect.Signature([source, *options])
+
+
+for _function in (serve, async_serve):
+    _function.__signature__ = _signature()  # type: ignore[attr-defined]

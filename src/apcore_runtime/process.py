@@ -1,0 +1,104 @@
+"""How a server lives and ends in its process: signals, worker threads, the listening socket."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+__all__ = ["GRACE", "bind", "leave", "run_until_stopped", "serve_asgi"]
+
+# Calls in flight have this long to finish; what follows must fit into the fifth second.
+GRACE = 4.0
+# Modules that are not async each occupy a thread, and one that hangs keeps it.
+THREADS = 64
+
+
+class _Threads(ThreadPoolExecutor):
+    """Does not wait, at the end, for a module that never returns."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait=False, cancel_futures=True)
+
+
+def run_until_stopped(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run `main` in an event loop of its own; SIGINT and SIGTERM set the event it is given."""
+
+    async def start() -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        loop.set_default_executor(_Threads(THREADS))
+        with _signals_call(lambda: loop.call_soon_threadsafe(stop.set)):
+            await main(stop)
+
+    asyncio.run(start())
+
+
+@contextmanager
+def _signals_call(stop: Callable[[], Any]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def leave() -> None:
+    """Let the process end although a module never returns; its thread would be waited for at exit."""
+    current = threading.current_thread()
+    others = [thread for thread in threading.enumerate() if thread is not current and not thread.daemon]
+    for thread in others:
+        thread.join(0.2)
+    if any(thread.is_alive() for thread in others):
+        logging.shutdown()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Listen before anything starts, so that a port in use is an `OSError` of the caller's."""
+    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+async def serve_asgi(
+    app: Any, listener: socket.socket, stop: asyncio.Event, close_streams: Callable[[], Awaitable[None]]
+) -> None:
+    """Serve until `stop`; then no connection is accepted, and `close_streams` ends those that would stay open."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        # Uvicorn raises the signals it caught again when it is done, and a clean stop would end in an error.
+        def capture_signals(self) -> Any:
+            return nullcontext()
+
+    config = uvicorn.Config(app, log_config=None, lifespan="off", access_log=False, timeout_graceful_shutdown=int(GRACE))
+    server = Server(config)
+
+    async def stop_serving() -> None:
+        await stop.wait()
+        server.should_exit = True
+        await close_streams()
+
+    stopping = asyncio.create_task(stop_serving())
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        stopping.cancel()

@@ -1,0 +1,1 @@
+"""The tools: one function each, beside the contract that it keeps."""
