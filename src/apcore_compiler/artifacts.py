@@ -139,7 +139,7 @@ class ArtifactSet:
         )
 
     def _recovered_files(self, directory: Path) -> dict[str, str]:
-        """What to take for ours when the manifest cannot be read, as after a merge conflict, but the package is ours."""
+        """What to take for ours when the manifest is unreadable, as after a merge conflict, but the package is ours."""
         with contextlib.suppress(OSError, ValueError):
             if GENERATED_BY in (directory / "__init__.py").read_text(encoding="utf-8"):
                 return dict.fromkeys((artifact.path for artifact in self.artifacts), "")

@@ -20,13 +20,15 @@ from apcore_compiler.settings import Settings
 from apcore_compiler.snapshot import ModuleRecord, Snapshot
 from apcore_mcp.adapters.names import openai_name
 from apcore_mcp.adapters.schema import CircularReference, SchemaConverter, inline_refs
-from apcore_mcp.adapters.strict import to_strict
 from apcore_mcp.adapters.tools import to_mcp_tool
+from apcore_openai.strict import to_strict
 
 __all__ = ["fault_of_id", "is_selected", "lower"]
 
 # No namespace can have this name, since parts of an id begin with a letter.
 ROOT_NAMESPACE = "_root"
+# Python reads no more than 200 nested brackets, and clients have limits of their own.
+MAX_NESTING = 100
 
 
 def lower(snapshot: Snapshot, settings: Settings, source: str | None, findings: Findings) -> Program:
@@ -63,17 +65,19 @@ def _lower_record(record: ModuleRecord, names: "_Names", converter: SchemaConver
     def report(rule: Rule, message: str) -> None:
         findings.add(rule, message, record.module_id, record.file or "", record.line)
 
-    # A pydantic model cannot but produce a valid schema, and checking one takes milliseconds.
-    if faults := list(_schema_faults(record, record.plain_schemas)):
-        report(rules.SCHEMA_INVALID, "; ".join(faults))
-        return None
     try:
+        # A pydantic model cannot but produce a valid schema, and checking one takes milliseconds.
+        if faults := list(_schema_faults(record, record.plain_schemas)):
+            report(rules.SCHEMA_INVALID, "; ".join(faults))
+            return None
         return _tool(record, names, converter)
+    except RecursionError:
+        report(rules.NESTING_TOO_DEEP, f"{record.module_id} is nested more than {MAX_NESTING} levels deep")
     except CircularReference as error:
         report(rules.REFERENCE_CIRCULAR, str(error))
     except Exception as error:
+        # What is no schema at all may bring any pass down; the other modules are lowered all the same.
         if faults := list(_schema_faults(record, ("input", "output"))):
-            # Only a schema that is none at all brings a pass down; the other modules are lowered all the same.
             report(rules.SCHEMA_INVALID, "; ".join(faults))
         elif isinstance(error, KeyError):
             report(rules.REFERENCE_UNRESOLVABLE, f"the schema refers to {error.args[0]!r}, which it does not define")
@@ -92,6 +96,14 @@ def _schema_faults(record: ModuleRecord, sides: Iterable[str]) -> Iterator[str]:
             yield f"{side} schema at {error.json_path}: {error.message}"
 
 
+def _nests_deeper(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        nested = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, dict | list)]
+        level = [item for items in nested for item in items]
+    return bool(level)
+
+
 def _has_other_type(schema: dict[str, Any]) -> bool:
     """Whether a schema whose references can be followed describes something else than an object."""
     try:
@@ -102,6 +114,8 @@ def _has_other_type(schema: dict[str, Any]) -> bool:
 
 def _tool(record: ModuleRecord, names: "_Names", converter: SchemaConverter) -> Tool:
     mcp = to_mcp_tool(record, converter)
+    if _nests_deeper([mcp, record.metadata, record.examples, record.display, record.resources], MAX_NESTING):
+        raise RecursionError
     parameters = _provider_schema(mcp["inputSchema"])
     tool_names, typer = names.of(record.module_id)
     return Tool(

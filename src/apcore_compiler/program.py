@@ -6,7 +6,7 @@ from typing import Any
 from apcore_compiler.pytypes import PyType, Record
 from apcore_compiler.settings import Settings
 from apcore_compiler.snapshot import ModuleRecord, Snapshot
-from apcore_mcp.adapters.strict import StrictResult
+from apcore_openai.strict import StrictResult
 
 __all__ = ["Program", "Tool", "ToolNames"]
 

@@ -122,6 +122,13 @@ SCHEMA_INVALID = Rule(
     "A schema that is not JSON Schema is refused by clients, or validates nothing.",
     "Correct the schema at the path named.",
 )
+NESTING_TOO_DEEP = Rule(
+    "APC208",
+    "nesting-too-deep",
+    Severity.ERROR,
+    "Parsers give up on data that is nested without end, and with them every client.",
+    "Flatten the schema or the metadata.",
+)
 DESCRIPTION_MISSING = Rule(
     "APC301",
     "description-missing",
@@ -165,6 +172,7 @@ RULES: tuple[Rule, ...] = (
     SCHEMA_KEYWORD_DROPPED,
     SENSITIVE_DEFAULT_EXPOSED,
     SCHEMA_INVALID,
+    NESTING_TOO_DEEP,
     DESCRIPTION_MISSING,
     HIDDEN_CHARACTERS,
     DESCRIPTION_TOO_LONG,

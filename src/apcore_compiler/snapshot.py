@@ -10,14 +10,16 @@ import gc
 import hashlib
 import inspect
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from apcore.registry import Registry
 from apcore.registry.metadata import merge_module_metadata
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from apcore_runtime.loading import Loaded, LoadFailure, SourceFile, describe_error, load_file, scan_directory
 
@@ -36,6 +38,8 @@ class BadSource(ValueError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleRecord:
     """One module as apcore describes it, and the place in the sources it came from."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     module_id: str
     description: str = ""
@@ -65,6 +69,7 @@ class ModuleRecord:
         return {name: value for name in FACTS if (value := getattr(self, name)) not in (None, [], {})}
 
 
+_RECORD = TypeAdapter(ModuleRecord)
 FACTS = tuple(f.name for f in dataclasses.fields(ModuleRecord) if f.name not in ("file", "line", "entry"))
 
 
@@ -164,17 +169,35 @@ def _record_file(file: SourceFile) -> tuple[list[ModuleRecord], list[LoadFailure
 
 def read_snapshot(path: Path) -> Snapshot:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["format"] != FORMAT:
-            raise BadSource(f"{path} is a snapshot of format {document['format']}; this version reads {FORMAT}")
-        records = [ModuleRecord(**record) for record in document["modules"]]
-        failures = tuple(LoadFailure(**failure) for failure in document["failures"])
-        root = None if document["root"] is None else (path.parent / document["root"]).resolve()
-        return Snapshot(_sorted(records), failures, dict(document["sources"]), root)
-    except BadSource:
-        raise
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse, parse_float=_finite)
+        stated = document["format"]
+        if stated == FORMAT:
+            records = [checked_record(record) for record in document["modules"]]
+            failures = tuple(LoadFailure(**failure) for failure in document["failures"])
+            root = None if document["root"] is None else (path.parent / document["root"]).resolve()
+            return Snapshot(_sorted(records), failures, dict(document["sources"]), root)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BadSource(f"{path} is not a registry snapshot: {describe_error(error)}") from error
+    raise BadSource(f"{path} is a snapshot of format {stated!r}; this version reads {FORMAT}")
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+def checked_record(values: dict[str, Any]) -> ModuleRecord:
+    """A record whose every field has the declared type: snapshots are edited by hand, and metadata always was."""
+    try:
+        return _RECORD.validate_python(values, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{values.get('module_id', 'a module')}: {place}: {first['msg']}") from error
 
 
 def _sorted(records: list[ModuleRecord]) -> tuple[ModuleRecord, ...]:
@@ -236,7 +259,7 @@ def _record(
         "output_schema": output_schema,
     }
     # Through JSON, so that a live snapshot holds just what one read from a file would.
-    return ModuleRecord(**json.loads(json.dumps(values, default=str, allow_nan=False)))
+    return checked_record(json.loads(json.dumps(values, default=str, allow_nan=False)))
 
 
 def _is_plain(schema: Any) -> bool:

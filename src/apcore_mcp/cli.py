@@ -2,9 +2,7 @@
 
 import importlib
 import logging
-import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,6 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from apcore_mcp.serving import DEFAULT_NAME, LOG_LEVELS, TRANSPORTS, ServeOptions, run_server
+from apcore_runtime.process import leave
 
 COMMANDS = {
     "build": "apcore_compiler.commands:build",
@@ -27,7 +26,7 @@ COMMANDS = {
     "watch": "apcore_compiler.commands:watch",
 }
 
-Decorator = Callable[[Any], Any]
+Decorator = Callable[..., Any]
 
 SERVE_OPTIONS: tuple[Decorator, ...] = (
     click.option("--transport", type=click.Choice(TRANSPORTS), default="stdio", show_default=True, help="MCP transport."),
@@ -80,7 +79,7 @@ class Commands(click.Group):
 @click.option("--extensions-dir", metavar="DIRECTORY", help="Serve the modules found in this directory.")
 @serve_options
 @click.pass_context
-def command(context: click.Context, extensions_dir: str | None, **options: Any) -> None:
+def command(context: click.Context, /, extensions_dir: str | None, **options: Any) -> None:
     """Serve apcore modules over MCP, or compile them: see the commands below."""
     if context.invoked_subcommand is not None:
         return
@@ -134,7 +133,7 @@ def _serve(open_source: Callable[[], Any], given: dict[str, Any]) -> None:
         run_server(open_source, options)
     except (OSError, RuntimeError) as error:
         _fail(str(error), 2)
-    _leave()
+    leave()
 
 
 def _options(*, name: str | None, identity: str | None, roles: Sequence[str], port: int, **given: Any) -> ServeOptions:
@@ -156,17 +155,6 @@ def _options(*, name: str | None, identity: str | None, roles: Sequence[str], po
 def _fail(message: str, code: int) -> NoReturn:
     click.echo(f"Error: {message}", err=True)
     sys.exit(code)
-
-
-def _leave() -> None:
-    """A module that never returns must not keep the process: its thread would be waited for at exit."""
-    others = [thread for thread in threading.enumerate() if thread is not threading.current_thread() and not thread.daemon]
-    for thread in others:
-        thread.join(0.2)
-    if any(thread.is_alive() for thread in others):
-        logging.shutdown()
-        sys.stderr.flush()
-        os._exit(0)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,22 +3,19 @@
 import asyncio
 import inspect
 import logging
-import signal
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from apcore_runtime.process import GRACE, bind, run_until_stopped, serve_asgi
 from apcore_runtime.surface import Surface
 
 if TYPE_CHECKING:
     from apcore import Executor, Identity, Registry
 
     from apcore_mcp.server.http import HttpApp
-    from apcore_mcp.server.tools import Tools
 
 __all__ = ["ServeOptions", "async_serve", "run_server", "serve"]
 
@@ -27,12 +24,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_NAME = "apcore-mcp"
 TRANSPORTS = ("stdio", "streamable-http", "sse")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-# Calls in flight have this long to finish; what follows must fit into the fifth second.
-GRACE = 4.0
-# Modules that are not async each occupy a thread, and one that hangs keeps it.
-THREADS = 64
 
-Source = "Registry | Executor | Surface"
 Callback = Callable[[], Awaitable[None] | None]
 
 
@@ -75,7 +67,7 @@ class ServeOptions:
         self._check_transport()
         self._check_identity()
         if self.tags is not None or self.prefix is not None:
-            from apcore_mcp.adapters.openai import validate_filters
+            from apcore_mcp.adapters.selection import validate_filters
 
             validate_filters(self.tags, self.prefix)
         if self.log_level is not None and self.log_level.upper() not in LOG_LEVELS:
@@ -128,19 +120,17 @@ def run_server(open_source: Callable[[], "Registry | Executor | Surface"], optio
     """Serve what `open_source` returns; on stdio it is opened only once stdout is safe from what modules print."""
     _configure_logging(options.log_level)
     if options.transport == "stdio":
-        from apcore_mcp.server.stdio import claim_streams
+        from apcore_runtime.stdio import claim_streams
 
         with claim_streams() as streams:
             server = _Server(open_source(), options)
-            _run(lambda stop: server.run_stdio(streams, stop))
+            run_until_stopped(lambda stop: server.run_stdio(streams, stop))
         return
-    from apcore_mcp.server.http import bind
-
     if options.transport == "sse":
         logger.warning("SSE transport is deprecated; use streamable-http instead")
     server = _Server(open_source(), options)
     with bind(options.host, options.port) as listener:
-        _run(lambda stop: server.run_http(listener, stop))
+        run_until_stopped(lambda stop: server.run_http(listener, stop))
 
 
 class _Server:
@@ -150,47 +140,47 @@ class _Server:
         from apcore_mcp.server.router import ExecutionRouter
         from apcore_mcp.server.sdk import Endpoint
         from apcore_mcp.server.service import ToolService
+        from apcore_mcp.server.tools import LiveTools
+        from apcore_runtime.selection import SelectedTools
 
         self._source, self._options = source, options
-        surface = source if isinstance(source, Surface) else None
-        self.tools = self._open_tools()
-        self.router = ExecutionRouter(self.tools, lambda: self.executor)
+        self._surface = source if isinstance(source, Surface) else None
+        if self._surface is not None:
+            self.tools: Any = SelectedTools(self._surface, options.tags, options.prefix)
+        else:
+            self.tools = LiveTools(getattr(source, "registry", source), options.tags, options.prefix)
+        self._follows = options.dynamic and self._surface is None
         on_stdio = options.transport == "stdio"
-        self.service = ToolService(self.tools, self.router, options.identity if on_stdio else None, prebuilt=on_stdio)
-        self.endpoint = Endpoint(self.service, *self._name_and_version(surface), list_changed=self._follows)
+        router = ExecutionRouter(self.tools, lambda: self.executor)
+        self.service = ToolService(self.tools, router, options.identity if on_stdio else None, prebuilt=on_stdio)
+        self.endpoint = Endpoint(
+            self.service.answers,
+            *self._name_and_version(),
+            schema_of=self.service.input_schema,
+            list_changed=self._follows,
+        )
 
-    def _open_tools(self) -> "Tools":
-        from apcore_mcp.server.tools import CompiledTools, LiveTools
-
-        tags, prefix = self._options.tags, self._options.prefix
-        if isinstance(self._source, Surface):
-            return CompiledTools(self._source, tags, prefix)
-        return LiveTools(getattr(self._source, "registry", self._source), tags, prefix)
-
-    def _name_and_version(self, surface: Surface | None) -> tuple[str, str]:
+    def _name_and_version(self) -> tuple[str, str]:
         from apcore_mcp import __version__
 
         name, version = self._options.name, self._options.version
-        if surface is not None:
-            name = surface.name if name == DEFAULT_NAME else name
-            version = version or surface.version
+        if self._surface is not None:
+            name = self._surface.name if name == DEFAULT_NAME else name
+            version = version or self._surface.version
         return name, version or __version__
-
-    @property
-    def _follows(self) -> bool:
-        return self._options.dynamic and not isinstance(self._source, Surface)
 
     @cached_property
     def executor(self) -> "Executor":
         # Made at the first call: listing tools needs neither apcore nor a module.
         from apcore import Executor
 
-        from apcore_mcp.server.execution import PublishedSchemas, default_executor
+        from apcore_mcp.helpers import elicit
+        from apcore_runtime.governance import PublishedSchemas, governed_executor
 
-        source = self._source.registry() if isinstance(self._source, Surface) else self._source
-        executor = source if isinstance(source, Executor) else default_executor(source)
+        source = self._surface.registry() if self._surface is not None else self._source
+        executor = source if isinstance(source, Executor) else governed_executor(source, elicit)
         if self._options.validate_inputs:
-            executor.use(PublishedSchemas(self.tools))
+            executor.use(PublishedSchemas(self.service.input_schema))
         if self._options.metrics:
             from apcore.observability.metrics import MetricsMiddleware
 
@@ -202,6 +192,31 @@ class _Server:
         from apcore.observability.metrics import MetricsCollector
 
         return MetricsCollector()
+
+    async def run_stdio(self, streams: Any, stop: asyncio.Event) -> None:
+        from apcore_mcp.server import sdk
+        from apcore_runtime.stdio import connect
+
+        async with self.lifespan(), connect(streams, sdk, stop, GRACE) as (read_stream, write_stream):
+            await self.endpoint.run(read_stream, write_stream)
+
+    async def run_http(self, listener: Any, stop: asyncio.Event) -> None:
+        app = self.http_app()
+        async with self.lifespan(), app.running():
+            await serve_asgi(app.asgi, listener, stop, app.close_streams)
+
+    def http_app(self) -> "HttpApp":
+        from apcore_mcp.server.http import HttpApp, metrics_page
+        from apcore_runtime.explorer import explorer_page, explorer_routes
+
+        options = self._options
+        if options.identity is not None:
+            logger.warning("identity is for stdio; over HTTP callers are whom their verified tokens name")
+        pages = {"/metrics": metrics_page(self._metrics.export_prometheus)} if options.metrics else {}
+        if options.explorer:
+            page = explorer_page(self._surface.directory if self._surface is not None else None)
+            pages[options.explorer_prefix] = explorer_routes(self.service, page, allow_execute=options.allow_execute)
+        return HttpApp(self.endpoint, self.service, options, pages)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
@@ -225,12 +240,11 @@ class _Server:
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         async def tell_clients() -> None:
-            while True:
-                await changed.wait()
+            while await changed.wait():
                 changed.clear()
                 await self.endpoint.tools_changed()
 
-        unfollow = self.tools.follow(lambda: loop.call_soon_threadsafe(changed.set))  # type: ignore[attr-defined]
+        unfollow = self.tools.follow(lambda: loop.call_soon_threadsafe(changed.set))
         telling = asyncio.create_task(tell_clients())
         try:
             yield
@@ -238,47 +252,10 @@ class _Server:
             unfollow()
             telling.cancel()
 
-    async def run_stdio(self, streams: Any, stop: asyncio.Event) -> None:
-        from apcore_mcp.server.stdio import connect
-
-        async with self.lifespan(), connect(streams, stop, GRACE) as (read_stream, write_stream):
-            await self.endpoint.run(read_stream, write_stream)
-
-    async def run_http(self, listener: Any, stop: asyncio.Event) -> None:
-        from apcore_mcp.server.http import run_http
-
-        async with self.lifespan():
-            await run_http(self.http_app(), listener, stop, GRACE)
-
-    def http_app(self) -> "HttpApp":
-        from apcore_mcp.server.explorer import explorer_page
-        from apcore_mcp.server.http import HttpApp, HttpSettings
-
-        options = self._options
-        if options.identity is not None:
-            logger.warning("identity is for stdio; over HTTP callers are whom their verified tokens name")
-        generated = self._source.directory if isinstance(self._source, Surface) else None
-        settings = HttpSettings(
-            transport=options.transport,
-            host=options.host,
-            port=options.port,
-            stateless=options.stateless,
-            json_response=options.json_response,
-            allow_hosts=options.allow_hosts or [],
-            allow_origins=options.allow_origins or [],
-            explorer_prefix=options.explorer_prefix if options.explorer else None,
-            explorer_page=lambda: explorer_page(generated),
-            allow_execute=options.allow_execute,
-            metrics=self._metrics.export_prometheus if options.metrics else None,
-            token_verifier=options.token_verifier,
-            auth=options.auth,
-        )
-        return HttpApp(self.endpoint, self.service, settings)
-
 
 def _check_source(source: Any) -> None:
     if not isinstance(source, Surface):
-        from apcore_mcp.adapters.openai import registry_of
+        from apcore_mcp.adapters.selection import registry_of
 
         registry_of(source)
 
@@ -299,36 +276,6 @@ async def _call(callback: Callback | None) -> None:
         await result
 
 
-class _Threads(ThreadPoolExecutor):
-    """Does not wait, at the end, for a module that never returns."""
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        super().shutdown(wait=False, cancel_futures=True)
-
-
-def _run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    async def start() -> None:
-        loop, stop = asyncio.get_running_loop(), asyncio.Event()
-        loop.set_default_executor(_Threads(THREADS))
-        with _stopping_on_signals(lambda: loop.call_soon_threadsafe(stop.set)):
-            await main(stop)
-
-    asyncio.run(start())
-
-
-@contextmanager
-def _stopping_on_signals(stop: Callable[[], Any]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
 def _signature() -> inspect.Signature:
     """The options as keyword parameters, so that `help(serve)` and editors show them."""
     source = inspect.Parameter("registry_or_executor", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -338,4 +285,4 @@ def _signature() -> inspect.Signature:
 
 
 for _function in (serve, async_serve):
-    _function.__signature__ = _signature()  # type: ignore[attr-defined]
+    setattr(_function, "__signature__", _signature())  # noqa: B010

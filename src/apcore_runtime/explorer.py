@@ -1,7 +1,6 @@
 """The explorer's page and its JSON endpoints."""
 
 import json
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,8 +20,7 @@ _STATUS = {"MODULE_NOT_FOUND": 404, "SCHEMA_VALIDATION_ERROR": 400, "GENERAL_INV
 class Explored(Protocol):
     """What the explorer needs of a server; results of calls are shaped as MCP's."""
 
-    def list_tools(self) -> list[dict[str, Any]]: ...
-    def tool(self, name: str) -> dict[str, Any] | None: ...
+    tools: Any
     async def call_from_browser(self, name: str, arguments: dict[str, Any], request: Request) -> dict[str, Any]: ...
 
 
@@ -33,23 +31,23 @@ def explorer_page(generated: Path | None) -> bytes:
     return files("apcore_runtime").joinpath("explorer.html").read_bytes()
 
 
-def explorer_routes(server: Explored, page: Callable[[], bytes], *, allow_execute: bool) -> list[Route]:
+def explorer_routes(server: Explored, page: bytes, *, allow_execute: bool) -> list[Route]:
     async def show(_: Request) -> Response:
-        return Response(page(), media_type="text/html", headers={"Content-Security-Policy": POLICY})
+        return Response(page, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
     async def list_tools(_: Request) -> Response:
-        return JSONResponse([_summary(tool) for tool in server.list_tools()])
+        return JSONResponse([_summary(tool) for tool in server.tools.tools()])
 
     async def detail(request: Request) -> Response:
         name = request.path_params["name"]
-        tool = server.tool(name)
+        tool = server.tools.tool(name)
         return _not_found(name) if tool is None else JSONResponse(tool)
 
     async def call(request: Request) -> Response:
         name = request.path_params["name"]
         if not allow_execute:
             return _error("Tool execution is disabled", 403)
-        if server.tool(name) is None:
+        if server.tools.tool(name) is None:
             return _not_found(name)
         # A form of another site can send text, but not this type.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":

@@ -172,17 +172,18 @@ def _load_python(source: SourceFile) -> tuple[list[Loaded], list[LoadFailure]]:
     meta_path = source.path.with_name(f"{source.path.stem}_meta.yaml")
     meta = load_metadata(meta_path)
     python = _import_file(source)
-    lines = source.path.read_text(encoding="utf-8").splitlines()
+    # Python has read the file, in whatever encoding it declares; here it is searched for line numbers only.
+    lines = source.path.read_text(encoding="utf-8", errors="replace").splitlines()
     found: list[Loaded] = []
     failures: list[LoadFailure] = []
     for module_id, entry, cls in _classes(source, python, meta):
-        line = _line_matching(lines, rf"class\s+{re.escape(entry)}\b")
+        line = _line_matching(lines, rf"\s*class\s+{re.escape(entry)}\b")
         try:
             found.append(Loaded(module_id, cls(), source, entry, line, meta))
         except Exception as error:
             failures.append(LoadFailure(source.file, line, describe_error(error)))
     for entry, function in _functions(python):
-        line = function._func.__code__.co_firstlineno
+        line = inspect.unwrap(function._func).__code__.co_firstlineno
         found.append(Loaded(_function_id(source, function), function, source, entry, line))
     if not found and not failures:
         failures.append(

@@ -89,8 +89,9 @@ async def serve_asgi(
         def capture_signals(self) -> Any:
             return nullcontext()
 
-    config = uvicorn.Config(app, log_config=None, lifespan="off", access_log=False, timeout_graceful_shutdown=int(GRACE))
-    server = Server(config)
+    server = Server(
+        uvicorn.Config(app, log_config=None, lifespan="off", access_log=False, timeout_graceful_shutdown=int(GRACE))
+    )
 
     async def stop_serving() -> None:
         await stop.wait()

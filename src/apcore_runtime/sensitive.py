@@ -71,17 +71,19 @@ def _of_key(key: Any, views: list[dict[str, Any]]) -> list[Any]:
     found: list[Any] = []
     for view in views:
         named = view.get("properties", {}).get(key)
-        patterns = [schema for pattern, schema in view.get("patternProperties", {}).items() if re.search(pattern, str(key))]
-        matching = [schema for schema in (named, *patterns) if schema is not None]
+        patterns = view.get("patternProperties", {}).items()
+        matching = [schema for pattern, schema in patterns if re.search(pattern, str(key))]
+        matching += [named] if named is not None else []
         found += matching or [view.get("additionalProperties")]
     return found
 
 
 def _of_index(index: int, views: list[dict[str, Any]]) -> list[Any]:
-    prefixes = [view.get("prefixItems", ()) for view in views]
-    return [
-        prefix[index] if index < len(prefix) else view.get("items") for prefix, view in zip(prefixes, views, strict=True)
-    ]
+    found: list[Any] = []
+    for view in views:
+        prefix = view.get("prefixItems", ())
+        found.append(prefix[index] if index < len(prefix) else view.get("items"))
+    return found
 
 
 def _texts(value: Any) -> Iterator[str]:

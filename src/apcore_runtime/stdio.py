@@ -167,7 +167,7 @@ async def _until_closed(work: Coroutine[Any, Any, None]) -> None:
 
 def _prebuilt(body: Any) -> bytes | None:
     """A response with a prebuilt list of tools, spliced from its parts; None for any other message."""
-    result = getattr(body, "result", None)
+    result: Any = getattr(body, "result", None)
     tools = result.get("tools") if isinstance(result, dict) else None
     if not isinstance(tools, Prebuilt):
         return None

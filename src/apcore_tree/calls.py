@@ -84,7 +84,8 @@ class Read(Call):
 
     def page(self, entries: Iterable[tuple[Any, Any]], shape: Callable[[Any], Any]) -> Json:
         """One page of `(position, item)` pairs, which begin after the page before."""
-        items, last, more = [], None, False
+        items: list[Any] = []
+        last, more = None, False
         for position, item in entries:
             if len(items) == self.limit:
                 more = True

@@ -64,12 +64,6 @@ class FailureAudit:
     def __init__(self, service: TreeService) -> None:
         self._service = service
 
-    def before_step(self, step_name: str, state: PipelineState) -> None:
-        return None
-
-    def after_step(self, step_name: str, state: PipelineState, result: StepResult) -> None:
-        return None
-
     def on_step_error(self, step_name: str, state: PipelineState, error: Exception) -> None:
         ctx = state.context
         if ctx.module_id.startswith("tree."):
@@ -102,8 +96,8 @@ class LeanInput(BuiltinInputValidation):
 class LeanOutput(BuiltinOutputValidation):
     """Checks results only when asked to: they are this package's own."""
 
-    def __init__(self, check: bool) -> None:
-        super().__init__()
+    def __init__(self, check: bool, redaction: Any) -> None:
+        super().__init__(redaction=redaction)
         self._check = check
 
     async def execute(self, ctx: PipelineContext) -> StepResult:
@@ -129,22 +123,29 @@ def _loggable(inputs: Json, tool: Tool) -> Json:
     }
 
 
+def _lean_steps(usual: BuiltinModuleLookup, check_output: bool) -> list[BaseStep]:
+    redaction = usual._redaction
+    return [
+        LeanLookup(registry=usual._registry, toggle_state=usual._toggle_state, redaction=redaction),
+        LeanInput(redaction=redaction),
+        LeanOutput(check_output, redaction),
+    ]
+
+
 def install_tree(executor: Executor, service: TreeService, *, check_output: bool = False) -> None:
     """Put the tree's steps into the executor's strategy."""
     strategy = executor.current_strategy
     places = {step.name: index for index, step in enumerate(strategy.steps)}
-    lookup = strategy.steps[places["module_lookup"]]
-    lean: list[Any] = [
-        LeanLookup(registry=executor.registry, toggle_state=lookup._toggle_state, redaction=lookup._redaction),
-        LeanInput(redaction=lookup._redaction),
-        LeanOutput(check_output),
-    ]
-    for step in lean:
-        if step.name in places:
-            strategy.steps[places[step.name]] = step
+    usual = strategy.steps[places["module_lookup"]]
+    if isinstance(usual, BuiltinModuleLookup):
+        # Same names, same places: the strategy's index stays true.
+        for step in _lean_steps(usual, check_output):
+            if step.name in places:
+                strategy.steps[places[step.name]] = step
     strategy.insert_before("acl_check", CallRate(service))
     strategy.insert_after("acl_check", Replay(service))
-    strategy.add_step_middleware(FailureAudit(service))
+    # apcore asks a step middleware only for the hooks it has.
+    strategy.add_step_middleware(FailureAudit(service))  # type: ignore[arg-type]
 
 
 def tree_executor(

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -268,9 +267,9 @@ class TestForm:
         field(page, "day").fill("2026-03-14")
         field(page, "note").fill("By hand\nplease")
         page.get_by_role("button", name="Add to tags").click()
-        page.get_by_label("tags 1").fill("new")
+        field(page, "tags 1").fill("new")
         page.get_by_role("button", name="Add to tags").click()
-        page.get_by_label("tags 2").fill("late")
+        field(page, "tags 2").fill("late")
         page.get_by_role("button", name="Remove tags 1").click()
         page.get_by_role("button", name="Add to lines").click()
         page.get_by_label("sku").fill("ABC")
@@ -282,10 +281,10 @@ class TestForm:
         page.get_by_label("amount: which kind").select_option("integer")
         page.get_by_label("amount: integer").fill("12")
         page.get_by_role("button", name="Add to labels").click()
-        page.get_by_label("key").fill("shelf")
-        page.get_by_label("value", exact=False).last.fill("4")
+        page.get_by_label("key", exact=True).fill("shelf")
+        field(page, "value").fill("4")
         page.get_by_label("parent: include").check()
-        page.get_by_label("label", exact=False).last.fill("root")
+        field(page, "label").fill("root")
         field(page, "anything").fill('[1, {"a": null}]')
         assert arguments(page) == {
             "name": "Ada",
@@ -395,7 +394,7 @@ class TestForm:
             copied[kind] = page.evaluate("navigator.clipboard.readText()")
         assert json.loads(copied["MCP"])["method"] == "tools/call"
         assert json.loads(copied["OpenAI"]) == SHOP["openai"]["orders.create"]
-        _, _, address, _, header, _, body = shlex.split(copied["curl"])
+        _, _, address, _, header, _, body = shlex.split(copied["curl"].replace("\\\n", ""))
         assert address == f"{server.url}tools/orders.create/call"
         assert header == "Content-Type: application/json"
         assert json.loads(body)["name"] == "O'Brien"
@@ -677,9 +676,7 @@ def _serious(page: Page) -> list[str]:
 
 
 class TestScale:
-    def test_a_thousand_tools_list_and_filter_without_a_wait(
-        self, visit: Any, on_disk: Any, record_property: Callable[[str, object], None]
-    ) -> None:
+    def test_a_thousand_tools_list_and_filter_without_a_wait(self, visit: Any, on_disk: Any) -> None:
         many = [tool(f"area{number % 25}.tool_{number}", EVERY_KIND) for number in range(1000)]
         page = visit().open(on_disk({"name": "Many", "version": "", "tools": many}))
         expect(page.locator("#count")).to_have_text("1000 tools")
@@ -693,8 +690,7 @@ class TestScale:
                 return performance.now() - start;
             })"""
         )
-        record_property("filter_ms", milliseconds)
         # A frame lasts 16 ms; the bound leaves room for a busy machine, not for work that grows with the square.
-        assert statistics.median(milliseconds) < 50
+        assert statistics.median(milliseconds) < 50, milliseconds
         page.get_by_label("Search tools").fill("tool_999")
         assert page.locator("#list a:visible").count() == 1

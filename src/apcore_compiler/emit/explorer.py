@@ -6,7 +6,7 @@ from apcore_compiler.artifacts import Artifact
 from apcore_compiler.emit.quoting import render
 from apcore_compiler.emit.tools import openai_function
 from apcore_compiler.program import Program
-from apcore_mcp.adapters.openai import openai_tool
+from apcore_openai.tools import openai_tool
 
 __all__ = ["emit_explorer"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from apcore_compiler.artifacts import Artifact
 from apcore_compiler.program import Program, Tool
 from apcore_mcp.adapters.annotations import AnnotationMapper
-from apcore_mcp.adapters.openai import anthropic_tool, gemini_tool, openai_responses_tool, openai_tool
+from apcore_openai.tools import anthropic_tool, gemini_tool, openai_responses_tool, openai_tool
 
 __all__ = ["PROVIDERS", "emit_tools", "provider_tools"]
 

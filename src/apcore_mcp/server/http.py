@@ -1,15 +1,12 @@
 """The HTTP side: streamable HTTP or SSE, health, metrics and the explorer in one ASGI application."""
 
 import asyncio
-import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import anyio
-import uvicorn
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
@@ -24,70 +21,57 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from apcore_mcp.server.explorer import explorer_routes
 from apcore_mcp.server.sdk import Endpoint
 from apcore_mcp.server.service import ToolService
 
+if TYPE_CHECKING:
+    from apcore_mcp.serving import ServeOptions
+
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpSettings:
-    transport: str
-    host: str
-    port: int
-    stateless: bool
-    json_response: bool
-    allow_hosts: list[str]
-    allow_origins: list[str]
-    explorer_prefix: str | None
-    explorer_page: Callable[[], bytes]
-    allow_execute: bool
-    # Renders the metrics; None when they are switched off.
-    metrics: Callable[[], str] | None
-    token_verifier: Any
-    auth: Any
+ANYWHERE = ("0.0.0.0", "::")
 
 
 class HttpApp:
-    def __init__(self, endpoint: Endpoint, service: ToolService, settings: HttpSettings) -> None:
-        self._endpoint, self._service, self._settings = endpoint, service, settings
+    """`pages` are routes of ours, which get the same checks of Host, Origin and token as the protocol."""
+
+    def __init__(
+        self, endpoint: Endpoint, service: ToolService, options: "ServeOptions", pages: dict[str, list[Route]]
+    ) -> None:
+        self._endpoint, self._service, self._options = endpoint, service, options
         self._started = time.monotonic()
-        self._security = _security(settings)
+        self._security = _security(options)
         self._streams: set[anyio.CancelScope] = set()
-        self._manager: StreamableHTTPSessionManager | None = None
-        routes: list[BaseRoute] = [Route("/health", self._health)]
-        routes += self._sse_routes() if settings.transport == "sse" else self._streamable_routes()
-        if settings.metrics is not None:
-            routes.append(Route("/metrics", self._guarded(self._render_metrics)))
-        if settings.explorer_prefix is not None:
-            pages = explorer_routes(service, settings.explorer_page, allow_execute=settings.allow_execute)
-            routes.append(Mount(settings.explorer_prefix, routes=[*map(self._guarded_route, pages)]))
-        self.asgi = Starlette(routes=[*routes, *_metadata_routes(settings)], middleware=_authentication(settings))
+        self._manager = StreamableHTTPSessionManager(
+            endpoint.server,
+            json_response=options.json_response,
+            stateless=options.stateless,
+            security_settings=self._security.settings,
+        )
+        protocol = self._sse_routes() if options.transport == "sse" else self._streamable_routes()
+        mounts = [Mount(prefix, routes=[self._guarded(route) for route in routes]) for prefix, routes in pages.items()]
+        self.asgi = Starlette(
+            routes=[Route("/health", self._health), *protocol, *_metadata_routes(options), *mounts],
+            middleware=_authentication(options),
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            if self._manager is not None:
-                await stack.enter_async_context(self._manager.run())
+        async with self._manager.run():
             yield
 
     async def close_streams(self) -> None:
         """End the streams that clients keep open, once the calls in flight have been answered."""
         while self._service.router.in_flight:
             await asyncio.sleep(0.02)
-        for scope in list(self._streams):
-            scope.cancel()
+        for stream in list(self._streams):
+            stream.cancel()
+
+    async def _health(self, _: Request) -> Response:
+        uptime = round(time.monotonic() - self._started, 3)
+        return JSONResponse({"status": "ok", "module_count": self._service.tools.count, "uptime_seconds": uptime})
 
     def _streamable_routes(self) -> list[BaseRoute]:
-        manager = StreamableHTTPSessionManager(
-            self._endpoint.server,
-            json_response=self._settings.json_response,
-            stateless=self._settings.stateless,
-            security_settings=self._security.settings,
-        )
-        self._manager = manager
-        return [Route("/mcp", _Asgi(self._protected(self._closable(manager.handle_request))))]
+        return [Route("/mcp", _Asgi(self._protected(self._closable(self._manager.handle_request))))]
 
     def _sse_routes(self) -> list[BaseRoute]:
         transport = SseServerTransport("/messages/", security_settings=self._security.settings)
@@ -118,33 +102,19 @@ class HttpApp:
 
     def _protected(self, app: ASGIApp) -> ASGIApp:
         """Behind the SDK's token check, when one is configured."""
-        settings = self._settings
-        if settings.token_verifier is None:
+        auth = self._options.auth
+        if self._options.token_verifier is None:
             return app
-        resource = settings.auth.resource_server_url if settings.auth else None
-        scopes = (settings.auth.required_scopes or []) if settings.auth else []
-        return RequireAuthMiddleware(app, scopes, build_resource_metadata_url(resource) if resource else None)
+        metadata = build_resource_metadata_url(auth.resource_server_url) if _has_resource(auth) else None
+        return RequireAuthMiddleware(app, (auth.required_scopes if auth else None) or [], metadata)
 
-    def _guarded_route(self, route: Route) -> Route:
-        return Route(route.path, self._guarded(route.endpoint), methods=list(route.methods or ()))
-
-    def _guarded(self, answer: Callable[[Request], Any]) -> "_Asgi":
-        """A page of ours, behind the same checks of Host, Origin and token as the protocol."""
-
+    def _guarded(self, route: Route) -> Route:
         async def run(scope: Scope, receive: Receive, send: Send) -> None:
             request = Request(scope, receive)
-            response: Response | None = await self._security.validate_request(request)
-            await (response or await answer(request))(scope, receive, send)
+            refusal = await self._security.validate_request(request)
+            await (refusal or await route.endpoint(request))(scope, receive, send)
 
-        return _Asgi(self._protected(run))
-
-    async def _health(self, _: Request) -> Response:
-        uptime = round(time.monotonic() - self._started, 3)
-        return JSONResponse({"status": "ok", "module_count": self._service.tools.count, "uptime_seconds": uptime})
-
-    async def _render_metrics(self, _: Request) -> Response:
-        assert self._settings.metrics is not None
-        return PlainTextResponse(self._settings.metrics(), media_type="text/plain; version=0.0.4")
+        return Route(route.path, _Asgi(self._protected(run)), methods=list(route.methods or ()))
 
 
 class _Asgi:
@@ -157,14 +127,21 @@ class _Asgi:
         await self._app(scope, receive, send)
 
 
-def _security(settings: HttpSettings) -> TransportSecurityMiddleware:
-    names = [*LOOPBACK, *([] if settings.host in ("0.0.0.0", "::") else [settings.host]), *settings.allow_hosts]
+def metrics_page(render: Callable[[], str]) -> list[Route]:
+    async def show(_: Request) -> Response:
+        return PlainTextResponse(render(), media_type="text/plain; version=0.0.4")
+
+    return [Route("/", show, methods=["GET"])]
+
+
+def _security(options: "ServeOptions") -> TransportSecurityMiddleware:
+    names = [*LOOPBACK, *(options.allow_hosts or ()), *([] if options.host in ANYWHERE else [options.host])]
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
     return TransportSecurityMiddleware(
         TransportSecuritySettings(
             enable_dns_rebinding_protection=True,
             allowed_hosts=_with_any_port(names),
-            allowed_origins=[*_with_any_port(origins), *settings.allow_origins],
+            allowed_origins=[*_with_any_port(origins), *(options.allow_origins or ())],
         )
     )
 
@@ -173,56 +150,22 @@ def _with_any_port(names: list[str]) -> list[str]:
     return [*names, *(f"{name}:*" for name in names)]
 
 
-def _authentication(settings: HttpSettings) -> list[Middleware]:
-    if settings.token_verifier is None:
+def _has_resource(auth: Any) -> bool:
+    return auth is not None and auth.resource_server_url is not None
+
+
+def _authentication(options: "ServeOptions") -> list[Middleware]:
+    auth = options.auth
+    if options.token_verifier is None:
         return []
-    auth = settings.auth
     bound = auth is not None and getattr(auth, "validate_token_resource", None)
-    options = {"resource_server_url": auth.resource_server_url} if bound else {}
-    backend = BearerAuthBackend(settings.token_verifier, **options)
+    audience = {"resource_server_url": auth.resource_server_url} if bound else {}
+    backend = BearerAuthBackend(options.token_verifier, **audience)
     return [Middleware(AuthenticationMiddleware, backend=backend), Middleware(AuthContextMiddleware)]
 
 
-def _metadata_routes(settings: HttpSettings) -> list[Route]:
-    auth = settings.auth
-    if auth is None or auth.resource_server_url is None:
+def _metadata_routes(options: "ServeOptions") -> list[Route]:
+    auth = options.auth
+    if not _has_resource(auth):
         return []
     return create_protected_resource_routes(auth.resource_server_url, [auth.issuer_url], auth.required_scopes)
-
-
-class _Uvicorn(uvicorn.Server):
-    """Leaves signals to us: uvicorn raises them again when it is done, and a clean stop would end in an error."""
-
-    def capture_signals(self) -> Any:
-        return nullcontext()
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Listen before anything starts, so that a port in use is an `OSError` of the caller's."""
-    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, kind)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(1024)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-async def run_http(app: HttpApp, listener: socket.socket, stop: asyncio.Event, grace: float) -> None:
-    config = uvicorn.Config(
-        app.asgi, log_config=None, lifespan="off", access_log=False, timeout_graceful_shutdown=int(grace)
-    )
-    server = _Uvicorn(config)
-
-    async def stop_serving() -> None:
-        await stop.wait()
-        server.should_exit = True
-        await app.close_streams()
-
-    async with app.running(), anyio.create_task_group() as group:
-        group.start_soon(stop_serving)
-        await server.serve(sockets=[listener])
-        group.cancel_scope.cancel()

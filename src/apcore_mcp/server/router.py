@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY
 from apcore_mcp.server.errors import ErrorMapper, error_result, is_unexpected, text_content
-from apcore_mcp.server.sensitive import is_marked, mask, scrub, secrets_in
 from apcore_mcp.server.tools import Tools
+from apcore_runtime.sensitive import is_marked, mask, scrub, secrets_in
 
 if TYPE_CHECKING:
     from apcore import Context, Executor, Identity
@@ -95,18 +95,18 @@ class ExecutionRouter:
         from apcore.context import Context
         from apcore.trace_context import TraceContext
 
-        progress = Progress(caller)
-        context = Context.create(
+        progress, token = Progress(caller), CancelToken()
+        context: Context[Any] = Context.create(
             identity=identity,
             trace_parent=TraceContext.extract(_headers(caller.meta)),
-            cancel_token=CancelToken(),
+            cancel_token=token,
             data={MCP_PROGRESS_KEY: progress.report, MCP_ELICIT_KEY: caller.elicit},
         )
         try:
             output = await self._execute(name, arguments, context, traits, caller, progress)
             result = _success(output, traits)
         except asyncio.CancelledError:
-            context.cancel_token.cancel()
+            token.cancel()
             raise
         except (Exception, SystemExit) as error:
             result = self._failure(error, name, arguments, traits)
@@ -114,7 +114,7 @@ class ExecutionRouter:
         return result
 
     async def _execute(
-        self, name: str, arguments: dict[str, Any], context: "Context", traits: _Traits, caller: Caller, progress: Progress
+        self, name: str, arguments: dict[str, Any], context: "Context[Any]", traits: _Traits, caller: Caller, progress: Progress
     ) -> Any:
         executor = self._executor()
         if not (traits.streams and caller.meta.get("progressToken") is not None and hasattr(executor, "stream")):

@@ -1,11 +1,12 @@
 """What the server answers, whatever the transport."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from apcore_mcp.server.router import ExecutionRouter
-from apcore_mcp.server.sdk import Request
-from apcore_mcp.server.stdio import Prebuilt
+from apcore_mcp.server.sdk import RESOURCE_NOT_FOUND, Answer, Request, protocol_error
 from apcore_mcp.server.tools import Tools
+from apcore_runtime.stdio import Prebuilt
 
 if TYPE_CHECKING:
     from apcore import Identity
@@ -19,34 +20,60 @@ class ToolService:
     def __init__(self, tools: Tools, router: ExecutionRouter, identity: "Identity | None", *, prebuilt: bool) -> None:
         self.tools, self.router = tools, router
         self._identity, self._prebuilt = identity, prebuilt
-
-    def list_tools(self) -> dict[str, Any]:
-        return {"tools": Prebuilt(self.tools.listed()) if self._prebuilt else self.tools.tools()}
+        self.answers: Mapping[str, Answer] = {
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/read": self._read_resource,
+        }
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         tool = self.tools.tool(name)
         return tool["inputSchema"] if tool else None
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> dict[str, Any]:
-        return await self.router.handle_call(name, arguments, request, self.caller_of(request.http))
+    async def call_from_browser(self, name: str, arguments: dict[str, Any], request: Any) -> dict[str, Any]:
+        return await self.router.handle_call(name, arguments, _Browser(request.headers), self._caller(request))
 
-    def caller_of(self, http: Any) -> "Identity | None":
+    async def _list_tools(self, _: Request, __: Any) -> dict[str, Any]:
+        return {"tools": Prebuilt(self.tools.listed()) if self._prebuilt else self.tools.tools()}
+
+    async def _call_tool(self, request: Request, params: Any) -> dict[str, Any]:
+        caller = self._caller(request.http)
+        return await self.router.handle_call(params.name, params.arguments or {}, request, caller)
+
+    async def _list_resources(self, _: Request, __: Any) -> dict[str, Any]:
+        return {"resources": [_resource(DOCS + name) for name in self.tools.docs()]}
+
+    async def _read_resource(self, _: Request, params: Any) -> dict[str, Any]:
+        uri = str(params.uri)
+        text = self.tools.docs().get(uri.removeprefix(DOCS)) if uri.startswith(DOCS) else None
+        if text is None:
+            raise protocol_error(RESOURCE_NOT_FOUND, "Resource not found")
+        return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
+
+    def _caller(self, http: Any) -> "Identity | None":
         """On HTTP a caller is whom the verified token names, and nobody without one; on stdio the configured identity."""
         if http is None:
             return self._identity
         token = getattr(http.scope.get("user"), "access_token", None)
         return _identity(token) if token is not None else None
 
-    def list_resources(self) -> dict[str, Any]:
-        return {"resources": [_resource(name) for name in self.tools.docs()]}
 
-    def read_resource(self, uri: str) -> dict[str, Any] | None:
-        text = self.tools.docs().get(uri.removeprefix(DOCS)) if uri.startswith(DOCS) else None
-        return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]} if text else None
+class _Browser:
+    """Has no MCP session: progress is not shown, and nobody can be asked for approval."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self.meta = headers
+
+    async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
+        return None
+
+    async def elicit(self, message: str, schema: dict[str, Any] | None) -> None:
+        return None
 
 
-def _resource(name: str) -> dict[str, Any]:
-    return {"uri": DOCS + name, "name": DOCS + name, "title": f"Documentation of {name}", "mimeType": "text/plain"}
+def _resource(uri: str) -> dict[str, Any]:
+    return {"uri": uri, "name": uri, "title": f"Documentation of {uri.removeprefix(DOCS)}", "mimeType": "text/plain"}
 
 
 def _identity(token: Any) -> "Identity":

@@ -10,6 +10,7 @@ from apcore_mcp.adapters.schema import SchemaConverter
 from apcore_mcp.adapters.tools import to_mcp_tool
 
 logger = logging.getLogger(__name__)
+EVENTS = ("register", "unregister")
 
 
 class Tools(Protocol):
@@ -40,9 +41,13 @@ class LiveTools:
             self._refresh(module_id)
             notify()
 
-        for event in ("register", "unregister"):
+        def unfollow() -> None:
+            for event in EVENTS:
+                self._registry.off(event, changed)
+
+        for event in EVENTS:
             self._registry.on(event, changed)
-        return lambda: [self._registry.off(event, changed) for event in ("register", "unregister")] and None
+        return unfollow
 
     @property
     def count(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import jsonpatch
 
 from apcore_tree.engine.history import Mark
-from apcore_tree.engine.node import Json, Node, ancestry, position, walk
+from apcore_tree.engine.node import Json, Node, position, walk
 from apcore_tree.engine.payload_types import PayloadTypes
 from apcore_tree.engine.predicates import names_of
 from apcore_tree.engine.source import Live, Pinned, Source
@@ -68,7 +68,7 @@ def payload_patch(before: Json, after: Json) -> list[Json]:
 def compare_states(tree: Tree, before: Mark | None, after: Mark | None) -> list[Difference]:
     """What changed between two marks (None: now), from the records touched between them."""
     left, right = _state(tree, before), _state(tree, after)
-    found = []
+    found: list[Difference] = []
     for node_id in _touched(tree, before, after):
         found.extend(_compare_node(left.find(node_id), right.find(node_id), left, right))
     return sorted(found, key=lambda item: item.position)
@@ -127,10 +127,8 @@ def _reordered(before: Iterable[Any], after: Iterable[Any]) -> bool:
 
 def compare_subtrees(left_root: Node, right_root: Node, match_by: str, types: PayloadTypes) -> list[Difference]:
     """Compare two subtrees; their roots correspond, whatever they are called."""
-    if match_by == "nodeId":
-        found = _by_id(left_root, right_root)
-    else:
-        found = _by_place(left_root, right_root, match_by, types)
+    by_id = match_by == "nodeId"
+    found = _by_id(left_root, right_root) if by_id else _by_place(left_root, right_root, match_by, types)
     return sorted(found, key=lambda item: item.position)
 
 
@@ -185,15 +183,3 @@ def _keyed(children: list[Node], match_by: str, types: PayloadTypes) -> dict[Any
         keyed[name, seen[name]] = child
         seen[name] += 1
     return keyed
-
-
-def path_names(node: Node, types: PayloadTypes) -> list[Json]:
-    """The breadcrumbs of a node, root first."""
-    items = []
-    for depth, each in enumerate(ancestry(node)):
-        item: Json = {"nodeId": each.id, "depth": depth}
-        name = types.name_of(each)
-        if name is not None:
-            item["name"] = name
-        items.append(item)
-    return items

@@ -172,7 +172,7 @@ class Tree:
         return len(gone)
 
     def move(self, node: Node, parent: Node, index: int | None = None) -> bool:
-        """Hang the node under the parent, at the index counted without the node itself; False if it is there already."""
+        """Hang the node under the parent; False if it is there already.  The index does not count the node itself."""
         old = self._parent_of(node)
         if is_within(parent, node):
             raise InvalidArgument("A node cannot be moved into its own subtree", field="newParentId")
@@ -283,7 +283,7 @@ class Tree:
             node.newest = newest
 
     def _apply(self, nodes: dict[str, NodeRecord | None], payloads: dict[int, PayloadRecord]) -> None:
-        for node_id, record in nodes.items():
+        for node_id in nodes:
             live = self.nodes.get(node_id)
             if live is not None:
                 self._unindex(live)

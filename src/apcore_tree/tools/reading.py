@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from apcore_tree.calls import Read
 from apcore_tree.engine.documents import flat_rows, nest, tree_json, view_json_head
 from apcore_tree.engine.node import Json, Node, depth_of
@@ -18,6 +20,7 @@ from apcore_tree.tools.schema import (
     ROW,
     VERSION,
     VIEW_VERSION,
+    Opt,
     array,
     choice,
     flag,
@@ -46,7 +49,7 @@ _FORMAT = opt(
 _DEPTH = opt(integer("Levels below the root node; 0 returns only the node.", 0, 100))
 _PAGE_SIZE = opt(integer("Nodes per page.", 1, 1000, 200))
 _PAGE_TOKEN = opt(text("The `nextPage` of the page before.", 2048))
-_PAGE_OF_TREE = {
+_PAGE_OF_TREE: dict[str, Json | Opt] = {
     "view": opt(NODE_VIEW),
     "rows": opt(array("The nodes of this page in document order.", ROW)),
     "count": integer("Nodes in this page."),
@@ -121,7 +124,7 @@ def export_view(call: Read) -> Json:
     descent = Visible(view, None)
     states: dict[str, bool] = {}
 
-    def visible():  # type: ignore[no-untyped-def]
+    def visible() -> Iterator[tuple[Node, int]]:
         for node, depth, state in walk_after(call.source, root, descent, None):
             states[node.id] = descent.is_expanded(node, state)
             yield node, depth

@@ -127,7 +127,7 @@ def _sorted(call: Read, root: Node, holds: Predicate) -> Json:
 
 
 def _ascending(one: Any, other: Any) -> int:
-    return (one > other) - (one < other)
+    return int(one > other) - int(one < other)
 
 
 def _descending(one: Any, other: Any) -> int:

@@ -119,7 +119,7 @@ def _path_of(call: Read, node: Node) -> str:
 def import_view(call: SessionChange) -> Json:
     """Take over folding, filters and the default; nodes are looked up, never made."""
     document = _parsed(call["viewJson"])
-    wrapper = document if "View" in document else {"View": document}
+    wrapper: Json = document if "View" in document else {"View": document}
     view_root = wrapper["View"]
     if not isinstance(view_root, dict):
         raise _shape("'View' is an object")
