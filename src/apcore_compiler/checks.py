@@ -88,16 +88,15 @@ def names_are_short(program: Program, findings: Findings) -> None:
 
 
 def aliases_are_unique(program: Program, findings: Findings) -> None:
-    owners: dict[str, list[ModuleRecord]] = defaultdict(list)
+    owners: dict[str, set[str]] = defaultdict(set)
+    for record in _selected(program):
+        for name in (record.module_id, *_aliases(record)):
+            owners[name].add(record.module_id)
     for record in _selected(program):
         for alias in sorted(_aliases(record)):
-            owners[alias].append(record)
-    ids = {record.module_id: record for record in _selected(program)}
-    for alias, group in owners.items():
-        others = group + [ids[alias]] * (alias in ids and ids[alias] not in group)
-        for record in group if len(others) > 1 else ():
-            clash = ", ".join(sorted(other.module_id for other in others if other is not record))
-            _Reporter(findings)(rules.ALIAS_DUPLICATE, record, f"alias {alias!r} also stands for {clash}")
+            if others := owners[alias] - {record.module_id}:
+                message = f"alias {alias!r} also stands for {', '.join(sorted(others))}"
+                _Reporter(findings)(rules.ALIAS_DUPLICATE, record, message)
 
 
 def _aliases(record: ModuleRecord) -> set[str]:

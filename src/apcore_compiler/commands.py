@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from apcore_compiler.artifacts import NotOurs
+from apcore_compiler.bundles import BUNDLES
 from apcore_compiler.compile import Compilation, analyse, compile_snapshot
 from apcore_compiler.emit.tools import PROVIDERS, provider_tools
 from apcore_compiler.findings import FORMATS, Findings
@@ -63,6 +64,13 @@ def selection_options(command: Command) -> Command:
             ),
             click.option(
                 "--refs", type=click.Choice(["inline", "keep"]), help="Write out $ref, or keep it in MCP schemas."
+            ),
+            click.option(
+                "--with",
+                "bundles",
+                multiple=True,
+                type=click.Choice(list(BUNDLES)),
+                help="Compile these tools in beside the modules of SOURCE; repeatable.",
             ),
             click.option("--name", help="Server name shown to clients."),
             click.option("--version", help="Server version shown to clients."),
@@ -165,7 +173,9 @@ def _read(source: Path) -> Snapshot:
 
 def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
     tags = tuple(tag for tags in given.pop("tags", ()) for tag in tags.split(","))
-    return read_settings(config or find_settings(Path.cwd())).override(**given, tags=tags or None)
+    bundles = given.pop("bundles", ())
+    found = read_settings(config or find_settings(Path.cwd()))
+    return found.override(**given, tags=tags or None, bundles=bundles or None)
 
 
 @contextmanager

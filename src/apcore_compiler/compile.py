@@ -12,7 +12,7 @@ from apcore_compiler.format import format_artifacts
 from apcore_compiler.lower import lower
 from apcore_compiler.program import Program
 from apcore_compiler.settings import Settings
-from apcore_compiler.snapshot import Snapshot, relative_path
+from apcore_compiler.snapshot import Snapshot, relative_path, with_bundles
 
 __all__ = ["Compilation", "analyse", "compile_snapshot"]
 
@@ -34,6 +34,7 @@ def compile_snapshot(snapshot: Snapshot, settings: Settings, out: Path) -> Compi
 
 def analyse(snapshot: Snapshot, settings: Settings, out: Path) -> tuple[Program, Findings]:
     """Lower and check; an error withholds the tool it is about."""
+    snapshot = with_bundles(snapshot, settings.bundles)
     findings = Findings(settings.rules)
     source = None if snapshot.root is None else relative_path(snapshot.root, out)
     program = lower(snapshot, settings, source, findings)

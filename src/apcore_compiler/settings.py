@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from apcore_compiler.bundles import BUNDLES
 from apcore_compiler.rules import RULES, Severity
 
 __all__ = ["BadSettings", "Settings", "find_settings", "read_settings"]
@@ -25,6 +26,8 @@ class Settings:
     strict: Literal["auto", True, False] = "auto"
     embed_annotations: bool = False
     refs: Literal["inline", "keep"] = "inline"
+    # Tools that come with this project, compiled in beside the user's own.
+    bundles: tuple[str, ...] = ()
     rules: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -39,6 +42,7 @@ class Settings:
             (not all(self.tags), "tag values must not be empty"),
             (not all(isinstance(tag, str) for tag in self.tags), "tag values must be strings"),
             (self.prefix == "", "prefix must not be empty"),
+            (not set(self.bundles) <= BUNDLES.keys(), f"with takes {', '.join(BUNDLES)}, not {self.bundles!r}"),
             (self.refs not in ("inline", "keep"), "refs must be 'inline' or 'keep'"),
             (self.strict not in ("auto", True, False), "strict must be true, false or 'auto'"),
             *_rule_problems(self.rules),
@@ -48,7 +52,7 @@ class Settings:
         """What a manifest records: the settings that are not at their default."""
         default = Settings()
         return {
-            f.name: list(value) if isinstance(value, tuple) else value
+            _key(f.name): list(value) if isinstance(value, tuple) else value
             for f in fields(self)
             if (value := getattr(self, f.name)) != getattr(default, f.name)
         }
@@ -56,6 +60,11 @@ class Settings:
     def override(self, **given: Any) -> "Settings":
         """The settings with what was given on the command line; None means not given."""
         return replace(self, **{key: value for key, value in given.items() if value is not None})
+
+
+def _key(field_name: str) -> str:
+    """What a field is called in a file; `with` is a word that Python keeps for itself."""
+    return "with" if field_name == "bundles" else field_name.replace("_", "-")
 
 
 def _rule_problems(levels: dict[str, str]) -> list[tuple[bool, str]]:
@@ -85,13 +94,13 @@ def read_settings(path: Path | None) -> Settings:
     if path is None:
         return Settings()
     table = _table_of(path) or {}
-    known = {f.name.replace("_", "-"): f for f in fields(Settings)}
+    known = {_key(f.name): f.name for f in fields(Settings)}
     for key, value in table.items():
         if key not in known:
             raise BadSettings(f"{path}: unknown key {key!r}; known are {', '.join(sorted(known))}")
         _check_type(path, key, value)
     values: dict[str, Any] = {
-        key.replace("-", "_"): tuple(value) if isinstance(value, list) else value for key, value in table.items()
+        known[key]: tuple(value) if isinstance(value, list) else value for key, value in table.items()
     }
     try:
         return Settings(**values)
@@ -107,6 +116,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "strict": (bool, str),
     "embed-annotations": (bool,),
     "refs": (str,),
+    "with": (list,),
     "rules": (dict,),
 }
 

@@ -12,7 +12,7 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,9 +21,10 @@ from apcore.registry import Registry
 from apcore.registry.metadata import merge_module_metadata
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from apcore_compiler.bundles import bundled_modules
 from apcore_runtime.loading import Loaded, LoadFailure, SourceFile, describe_error, load_file, scan_directory
 
-__all__ = ["BadSource", "ModuleRecord", "Snapshot", "read_snapshot", "read_source", "take_snapshot"]
+__all__ = ["BadSource", "ModuleRecord", "Snapshot", "read_snapshot", "read_source", "take_snapshot", "with_bundles"]
 
 FORMAT = 1
 HOOKS = ("stream", "preflight", "preview", "on_unload")
@@ -60,6 +61,8 @@ class ModuleRecord:
     is_async: bool = False
     hooks: list[str] = field(default_factory=list)
     plain_schemas: list[str] = field(default_factory=list)
+    # Where the module is from: a bundle, or a file of the extensions.
+    bundle: str | None = None
     file: str | None = None
     line: int = 0
     entry: str = ""
@@ -121,6 +124,24 @@ def read_source(source: Path, progress: Progress | None = None) -> Snapshot:
     if source.exists():
         raise BadSource(f"extensions path is not a directory: {source}")
     raise BadSource(f"extensions directory does not exist: {source}")
+
+
+def with_bundles(snapshot: Snapshot, bundles: Iterable[str]) -> Snapshot:
+    """Add the modules of bundles, unless the snapshot has them already."""
+    present = {record.bundle for record in snapshot.modules}
+    records = [record for name in bundles if name not in present for record in _record_bundle(name)]
+    return dataclasses.replace(snapshot, modules=_sorted([*snapshot.modules, *records]))
+
+
+def _record_bundle(name: str) -> Iterator[ModuleRecord]:
+    try:
+        modules = bundled_modules(name)
+    except ImportError as error:
+        raise BadSource(f"`with {name}` needs `pip install 'apcore-mcp[{name}]'`: {error}") from error
+    for module_id, module in modules.items():
+        described = merge_module_metadata(module, {})
+        schemas = [_json_schema(getattr(module, f"{side}_schema")) for side in ("input", "output")]
+        yield dataclasses.replace(_record(module_id, module, described, *schemas), bundle=name)
 
 
 def take_snapshot(source: Path | Registry, progress: Progress | None = None) -> Snapshot:
@@ -193,7 +214,7 @@ def _finite(text: str) -> float:
 def checked_record(values: dict[str, Any]) -> ModuleRecord:
     """A record whose every field has the declared type: snapshots are edited by hand, and metadata always was."""
     try:
-        return _RECORD.validate_python(values, strict=True)
+        return _RECORD.validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

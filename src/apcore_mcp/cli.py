@@ -29,7 +29,9 @@ COMMANDS = {
 Decorator = Callable[..., Any]
 
 SERVE_OPTIONS: tuple[Decorator, ...] = (
-    click.option("--transport", type=click.Choice(TRANSPORTS), default="stdio", show_default=True, help="MCP transport."),
+    click.option(
+        "--transport", type=click.Choice(TRANSPORTS), default="stdio", show_default=True, help="MCP transport."
+    ),
     click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on (HTTP)."),
     click.option("--port", type=int, default=8000, show_default=True, help="Port to listen on, 1-65535 (HTTP)."),
     click.option("--name", help=f"Server name, at most 255 characters.  [default: {DEFAULT_NAME}, or the build's]"),
@@ -46,7 +48,9 @@ SERVE_OPTIONS: tuple[Decorator, ...] = (
     click.option("--stateless", is_flag=True, help="Keep no session between requests (streamable HTTP)."),
     click.option("--json-response", is_flag=True, help="Answer with JSON instead of event streams (streamable HTTP)."),
     click.option("--allow-host", "allow_hosts", multiple=True, help="Accept this Host header beside loopback names."),
-    click.option("--allow-origin", "allow_origins", multiple=True, help="Accept this Origin, e.g. https://app.example."),
+    click.option(
+        "--allow-origin", "allow_origins", multiple=True, help="Accept this Origin, e.g. https://app.example."
+    ),
     click.option("--identity", help="Who calls over stdio, as the ACL is to see them."),
     click.option("--role", "roles", multiple=True, help="A role of that identity."),
 )

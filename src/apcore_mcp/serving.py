@@ -225,7 +225,9 @@ class _Server:
         async with self._following():
             await _call(self._options.on_startup)
             logger.info(
-                "apcore-mcp server started: %d tools registered, transport=%s", self.tools.count, self._options.transport
+                "apcore-mcp server started: %d tools registered, transport=%s",
+                self.tools.count,
+                self._options.transport,
             )
             try:
                 yield

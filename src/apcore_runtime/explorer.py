@@ -21,6 +21,7 @@ class Explored(Protocol):
     """What the explorer needs of a server; results of calls are shaped as MCP's."""
 
     tools: Any
+
     async def call_from_browser(self, name: str, arguments: dict[str, Any], request: Request) -> dict[str, Any]: ...
 
 

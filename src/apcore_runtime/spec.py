@@ -22,6 +22,8 @@ class ToolSpec(Generic[In, Out]):
     """
 
     module_id: str
+    # Where the module is from: a bundle that a server provides, or an entry of a file.
+    bundle: str | None = None
     source: str | None = None
     entry: str = ""
     version: str = "1.0.0"

@@ -463,6 +463,11 @@ class TestRunning:
         expect(page.locator("#count")).to_have_text("2 tools")
         expect(page.get_by_label(re.compile("^text"))).to_be_visible()
 
+    def test_the_address_may_lack_its_last_slash(self, visit: Any, page_server: Any) -> None:
+        server = page_server(SHOP)
+        expect(self.run(visit().open(server.url.removesuffix("/"), "ping"))).to_contain_text("Succeeded")
+        assert server.calls == [("ping", {})]
+
     def test_a_page_without_data_works_from_the_server_alone(self, visit: Any, page_server: Any) -> None:
         server = page_server({"name": "Live", "version": "", "tools": []}, tools=SHOP["tools"])
         page = visit().open(server.url, "orders.create")
@@ -663,6 +668,7 @@ class TestAccessibility:
         expect(page.locator("main h2")).to_be_focused()
         page.get_by_role("link", name="All tools").click()
         expect(page.get_by_label("Search tools")).to_be_visible()
+        expect(page.locator("#list a:focus")).to_contain_text("create")
 
 
 def _serious(page: Page) -> list[str]:

@@ -39,6 +39,8 @@ def _spec(tool: Tool) -> Iterator[tuple[str, Any]]:
     """The arguments of ToolSpec that are not at their default."""
     record = tool.record
     yield "module_id", record.module_id
+    if record.bundle:
+        yield "bundle", record.bundle
     if record.file:
         yield "source", record.file
         yield "entry", record.entry

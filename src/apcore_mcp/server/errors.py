@@ -18,16 +18,25 @@ _PUBLIC_DETAILS = ("currentVersion", "field", "maxBatch", "outcome", "reason", "
 
 
 class ErrorMapper:
-    def to_mcp_error(self, error: BaseException, secrets: Iterable[str] = ()) -> dict[str, Any]:
-        """The result of a failed call; no text in it repeats one of `secrets`."""
+    def to_mcp_error(
+        self, error: BaseException, secrets: Iterable[str] = (), missing: dict[str, list[str]] | None = None
+    ) -> dict[str, Any]:
+        """The result of a failed call; no text in it repeats one of `secrets`.
+
+        `missing` are the absent properties by path: apcore says where one is missing, but not which.
+        """
         from apcore.errors import ModuleError
 
         if not isinstance(error, ModuleError) or is_unexpected(error):
-            return error_result(INTERNAL, code="GENERAL_INTERNAL_ERROR", trace_id=getattr(error, "trace_id", None))
+            return error_result(INTERNAL, code="GENERAL_INTERNAL_ERROR", traceId=getattr(error, "trace_id", None))
         details = {name: error.details[name] for name in _PUBLIC_DETAILS if _is_scalar(error.details.get(name))}
         public = {name: scrub(value, secrets) if isinstance(value, str) else value for name, value in details.items()}
         return error_result(
-            _text(error, secrets), code=error.code, retryable=error.retryable, trace_id=error.trace_id, **public
+            _text(error, secrets, missing or {}),
+            code=error.code,
+            retryable=error.retryable,
+            traceId=error.trace_id,
+            **public,
         )
 
     def not_found(self, tool: str) -> dict[str, Any]:
@@ -49,7 +58,7 @@ def text_content(text: str) -> dict[str, str]:
     return {"type": "text", "text": text.encode("utf-8", "replace").decode()}
 
 
-def _text(error: Any, secrets: Iterable[str]) -> str:
+def _text(error: Any, secrets: Iterable[str], missing: dict[str, list[str]]) -> str:
     code, details = error.code, error.details
     if code in _FIXED_TEXTS:
         return _FIXED_TEXTS[code]
@@ -58,7 +67,7 @@ def _text(error: Any, secrets: Iterable[str]) -> str:
     if code == "MODULE_TIMEOUT":
         return f"Module timed out after {details.get('timeout_ms', 0)}ms"
     if code == "SCHEMA_VALIDATION_ERROR" and _concerns_input(error):
-        lines = [_validation_line(entry, secrets) for entry in details.get("errors", ())]
+        lines = [_validation_line(entry, secrets, missing) for entry in details.get("errors", ())]
         return "\n".join(["Input validation failed" + (":" if lines else ""), *lines])
     if code in ("GENERAL_INVALID_INPUT", "INVALID_MODULE_ID"):
         return f"Invalid input: {scrub(error.message, secrets)}"
@@ -72,12 +81,14 @@ def _concerns_input(error: Any) -> bool:
     return not error.message.startswith("Output") and step in (None, "input_validation", "middleware_before")
 
 
-def _validation_line(entry: dict[str, Any], secrets: Iterable[str]) -> str:
-    field = entry.get("field") or str(entry.get("path", "")).strip("/").replace("/", ".") or "(root)"
+def _validation_line(entry: dict[str, Any], secrets: Iterable[str], missing: dict[str, list[str]]) -> str:
+    field = entry.get("field") or str(entry.get("path", "")).strip("/").replace("/", ".")
     code = entry.get("code") or entry.get("keyword") or "invalid"
+    if code == "required" and missing.get(field):
+        field = f"{field}.{missing[field].pop(0)}".lstrip(".")
     message = str(entry.get("message", ""))
     # A message that quotes a withheld value is replaced, not edited: what is left might still give it away.
-    return f"- {field}: {message if MASK not in scrub(message, secrets) else 'Invalid value'} ({code})"
+    return f"- {field or '(root)'}: {message if MASK not in scrub(message, secrets) else 'Invalid value'} ({code})"
 
 
 def _is_scalar(value: Any) -> bool:

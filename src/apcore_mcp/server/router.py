@@ -13,6 +13,7 @@ from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY
 from apcore_mcp.server.errors import ErrorMapper, error_result, is_unexpected, text_content
 from apcore_mcp.server.tools import Tools
 from apcore_runtime.sensitive import is_marked, mask, scrub, secrets_in
+from apcore_runtime.walk import missing_fields
 
 if TYPE_CHECKING:
     from apcore import Context, Executor, Identity
@@ -114,7 +115,13 @@ class ExecutionRouter:
         return result
 
     async def _execute(
-        self, name: str, arguments: dict[str, Any], context: "Context[Any]", traits: _Traits, caller: Caller, progress: Progress
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        context: "Context[Any]",
+        traits: _Traits,
+        caller: Caller,
+        progress: Progress,
     ) -> Any:
         executor = self._executor()
         if not (traits.streams and caller.meta.get("progressToken") is not None and hasattr(executor, "stream")):
@@ -127,15 +134,14 @@ class ExecutionRouter:
         _validate_output(executor.registry.get(name), output)
         return output
 
-    def _failure(
-        self, error: BaseException, name: str, arguments: dict[str, Any], traits: _Traits
-    ) -> dict[str, Any]:
+    def _failure(self, error: BaseException, name: str, arguments: dict[str, Any], traits: _Traits) -> dict[str, Any]:
         if isinstance(error, NotSerialisable):
             logger.error("Tool call error: %s - %s: %s", name, type(error).__name__, error)
             return error_result("Failed to serialize module output", code="GENERAL_INTERNAL_ERROR")
-        secrets = secrets_in(arguments, traits.tool["inputSchema"]) if traits.secret_input else []
+        schema = traits.tool["inputSchema"]
+        secrets = secrets_in(arguments, schema) if traits.secret_input else []
         _log_failure(error, name, secrets)
-        return self._errors.to_mcp_error(error, secrets)
+        return self._errors.to_mcp_error(error, secrets, missing_fields(arguments, schema))
 
 
 class NotSerialisable(ValueError):

@@ -25,7 +25,9 @@ _SessionMessage: Any = import_module("mcp.shared.message").SessionMessage
 ProtocolError: type[Exception] = _exceptions.MCPError if SDK == 2 else _exceptions.McpError
 
 RESOURCE_NOT_FOUND = -32002
+INVALID_PARAMS = -32602
 LIST_CHANGED = "notifications/tools/list_changed"
+ANY_FORM: dict[str, Any] = {"type": "object", "properties": {}}
 MODERN = "2026-07-28"
 
 logger = logging.getLogger(__name__)
@@ -61,6 +63,13 @@ class Request:
     http: Any
     session: Any
     request_id: Any
+    # Since 2026-07-28 a server asks by answering a call with a question.
+    asks_by_answering: bool = False
+
+    @property
+    def can_elicit(self) -> bool:
+        needed = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+        return bool(self.session.check_client_capability(needed))
 
     async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
         token = self.meta.get("progressToken")
@@ -69,12 +78,10 @@ class Request:
 
     async def elicit(self, message: str, schema: dict[str, Any] | None) -> dict[str, Any] | None:
         """The user's answer; None when declined, cancelled, or when the client cannot ask."""
-        needed = types.ClientCapabilities(elicitation=types.ElicitationCapability())
-        if not self.session.check_client_capability(needed):
+        if not self.can_elicit:
             return None
-        form = schema or {"type": "object", "properties": {}}
         try:
-            answer = await self.session.elicit_form(message, form, self.request_id)
+            answer = await self.session.elicit_form(message, schema or ANY_FORM, self.request_id)
         except (ProtocolError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             logger.warning("The client could not be asked: %s", error)
             return None
@@ -201,7 +208,9 @@ class _Second:
 
     def outlets(self) -> list[Callable[[], Awaitable[None]]]:
         told = [connection.send_tool_list_changed for connection in self._connections]
-        return [*told, partial(self._bus.publish, self._subscriptions.ToolsListChanged())] if self._list_changed else told
+        return (
+            [*told, partial(self._bus.publish, self._subscriptions.ToolsListChanged())] if self._list_changed else told
+        )
 
     async def _intercept(self, context: Any, call_next: Any) -> Any:
         if context.method == "notifications/initialized":
@@ -214,8 +223,9 @@ class _Second:
 
     async def _answer(self, answer: Answer, context: Any, params: Any) -> dict[str, Any]:
         meta = (context.params or {}).get("_meta") or {}
-        result = await answer(Request(meta, context.request, context.session, context.request_id), params)
-        if context.protocol_version < MODERN or context.method == "tools/call":
+        modern = context.protocol_version >= MODERN
+        result = await answer(Request(meta, context.request, context.session, context.request_id, modern), params)
+        if not modern or context.method == "tools/call":
             return result
         return {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}
 

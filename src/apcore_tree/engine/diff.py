@@ -13,7 +13,7 @@ from typing import Any
 import jsonpatch
 
 from apcore_tree.engine.history import Mark
-from apcore_tree.engine.node import Json, Node, position, walk
+from apcore_tree.engine.node import Json, Node, position, same_json, walk
 from apcore_tree.engine.payload_types import PayloadTypes
 from apcore_tree.engine.predicates import names_of
 from apcore_tree.engine.source import Live, Pinned, Source
@@ -115,7 +115,8 @@ def _parent_id(node: Node) -> str | None:
 
 
 def _payload_differs(before: Node, after: Node) -> bool:
-    return before.payload.type != after.payload.type or before.payload.data != after.payload.data
+    one, other = before.payload, after.payload
+    return one.type != other.type or (one.data is not other.data and not same_json(one.data, other.data))
 
 
 def _reordered(before: Iterable[Any], after: Iterable[Any]) -> bool:

@@ -99,6 +99,17 @@ def copy_json(value: Any) -> Any:
     return value
 
 
+def same_json(one: Any, other: Any) -> bool:
+    """Equality as JSON sees it: unlike Python's, 1, 1.0 and true differ."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same_json(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same_json, one, other))
+    return bool(one == other)
+
+
 def walk(root: Node) -> Iterator[Node]:
     """The subtree in document order, without recursion: trees may be deeper than the stack."""
     stack = [root]

@@ -259,8 +259,8 @@ class Tree:
         for later in reversed(list(self.history.since(mark))):
             wanted.update(later.nodes)
             payloads.update(later.payloads)
-        wanted = {node_id: record for node_id, record in wanted.items() if record != self._live(node_id)}
-        payloads = {key: record for key, record in payloads.items() if record.data != record.payload.data}
+        wanted = {node_id: record for node_id, record in wanted.items() if self._differs(node_id, record)}
+        payloads = {key: record for key, record in payloads.items() if record.data is not record.payload.data}
         if not wanted and not payloads:
             return 0
         revision = self._revise()
@@ -273,9 +273,12 @@ class Tree:
         self._stamp_restored(wanted, payloads, revision)
         return len(wanted) + len(payloads)
 
-    def _live(self, node_id: str) -> NodeRecord | None:
+    def _differs(self, node_id: str, record: NodeRecord | None) -> bool:
+        """Whether the live node is unlike the record in anything but the revision."""
         node = self.nodes.get(node_id)
-        return None if node is None else record_of(node)
+        if node is None or record is None:
+            return node is not record
+        return record_of(node)[:-1] != record[:-1]
 
     def _take_back(self, mark: Mark) -> None:
         self._apply(mark.nodes, mark.payloads)

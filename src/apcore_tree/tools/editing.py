@@ -7,7 +7,7 @@ from typing import Any
 
 from apcore_tree.calls import BulkChange, Change
 from apcore_tree.engine.documents import MAX_NODES
-from apcore_tree.engine.node import Json, Node, copy_json, walk
+from apcore_tree.engine.node import Json, Node, copy_json, same_json, walk
 from apcore_tree.engine.order import index_of
 from apcore_tree.engine.payload_types import MASK, PayloadType
 from apcore_tree.engine.predicates import Predicate, sort_key, value_reader
@@ -176,7 +176,7 @@ def update_payload(call: Change) -> Json:
 
 
 def _put(call: Change, node: Node, data: Json) -> None:
-    if data != node.payload.data or list(map(type, data.values())) != list(map(type, node.payload.data.values())):
+    if not same_json(data, node.payload.data):
         call.tree.put(node.payload, data)
 
 

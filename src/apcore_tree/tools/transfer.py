@@ -6,7 +6,7 @@ from collections import Counter
 
 from apcore_tree.calls import Change
 from apcore_tree.engine.documents import Incoming, read_document
-from apcore_tree.engine.node import Json, Node, copy_json
+from apcore_tree.engine.node import Json, Node, copy_json, same_json
 from apcore_tree.errors import InvalidArgument
 from apcore_tree.tools.schema import (
     CHANGED,
@@ -151,7 +151,7 @@ class _Merge:
         incoming = copy_json(node.data)
         data = {**payload.data, **incoming} if self.strategy == "upsert" else incoming
         self.call.types[kind].check(data)
-        if data == payload.data and kind == payload.type:
+        if kind == payload.type and same_json(data, payload.data):
             self.counts["skipped"] += 1
             return
         self.tree.put(payload, data, kind)
