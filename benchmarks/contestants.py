@@ -120,7 +120,7 @@ class Contestant:
         if not stamp.is_file() or stamp.read_text() != wanted:
             print(f"installing {self.name} ...", file=sys.stderr)
             subprocess.run([sys.executable, "-m", "venv", "--clear", environment], check=True)
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *self.requirements], check=True)
+            subprocess.run([python, "-m", "pip", "install", "-qq", *self.requirements], check=True)
             stamp.write_text(wanted)
         return python
 

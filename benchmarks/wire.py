@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 ARGUMENTS = {"customer": "ACME", "quantity": 3, "price": 2.5, "currency": "EUR"}
 INITIALIZE = {
@@ -100,6 +101,10 @@ class HttpClient:
         response = self._connection.getresponse()
         body = response.read()
         self._session = response.getheader("mcp-session-id") or self._session
+        if response.status in (307, 308):
+            # Some servers send their clients from /mcp to /mcp/, once.
+            self._path = urlsplit(response.getheader("location") or self._path).path
+            return self.post(method, params, notification=notification)
         if response.status >= 400:
             raise RuntimeError(f"{method}: {response.status} {body[:200]!r}")
         return {} if notification else _answer(body)

@@ -34,8 +34,10 @@ class Artifact:
     text: str
 
     def __post_init__(self) -> None:
-        parts = PurePosixPath(self.path).parts
-        if not parts or self.path.startswith("/") or {"..", "."} & set(parts) or "\\" in self.path or ":" in self.path:
+        path = PurePosixPath(self.path)
+        is_plain = path.parts and not path.is_absolute() and str(path) == self.path
+        # On Windows a backslash and a colon lead elsewhere too.
+        if not is_plain or {"..", "\\", ":"} & {*path.parts, *self.path}:
             raise ValueError(f"{self.path!r} leads out of the output directory")
 
     @property

@@ -27,13 +27,16 @@ INVALID, FAILED = 1, 2
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-source_argument = click.argument("source", type=click.Path(path_type=Path))
+# Not readable: what cannot be read is said in our words, and with our exit code.
+ANY_PATH = click.Path(path_type=Path, readable=False)
+
+source_argument = click.argument("source", type=ANY_PATH)
 config_option = click.option(
     "--config",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=ANY_PATH,
     help="Settings file; default: the nearest apcore-mcp.toml or pyproject.toml with [tool.apcore-mcp].",
 )
-out_option = click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Directory to write.")
+out_option = click.option("-o", "--out", required=True, type=ANY_PATH, help="Directory to write.")
 format_option = click.option(
     "--format",
     "style",
@@ -122,7 +125,7 @@ def check(source: Path, out: Path, style: str, **given: Any) -> None:
 
 @click.command()
 @source_argument
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="File to write; default: standard output.")
+@click.option("-o", "--out", type=ANY_PATH, help="File to write; default: standard output.")
 @config_option
 def snapshot(source: Path, out: Path | None, config: Path | None) -> None:
     """Write the registry of SOURCE as JSON, which `build` takes in place of the extensions."""
@@ -137,7 +140,7 @@ def snapshot(source: Path, out: Path | None, config: Path | None) -> None:
 @click.command()
 @source_argument
 @click.option("--format", "provider", required=True, type=click.Choice(list(PROVIDERS)), help="Whose tool format.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="File to write; default: standard output.")
+@click.option("-o", "--out", type=ANY_PATH, help="File to write; default: standard output.")
 @selection_options
 def export(source: Path, provider: str, out: Path | None, **given: Any) -> None:
     """Write the tools of SOURCE in one provider's format."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 from apcore_compiler.rules import Rule, Severity
 
@@ -166,7 +167,8 @@ def _sarif_result(finding: Finding) -> dict[str, Any]:
         "message": {"text": finding.message},
     }
     if finding.file:
-        physical = {"artifactLocation": {"uri": finding.file}, "region": {"startLine": finding.line or 1}}
+        uri = quote(finding.file, errors="replace")
+        physical = {"artifactLocation": {"uri": uri}, "region": {"startLine": finding.line or 1}}
         result["locations"] = [{"physicalLocation": physical}]
     return result
 

@@ -141,7 +141,7 @@ class Typer:
         """Describe a tool's input or output, which is named after the tool even when it has no fields."""
         self._root = schema
         self._by_reference = {}
-        if self._is_record(schema) or not schema.get("additionalProperties", True):
+        if self._is_record(schema) or _takes_nothing(schema):
             return self._record(schema, suffix)
         return self._type(schema, suffix)
 
@@ -155,7 +155,8 @@ class Typer:
         if isinstance(schema.get("enum"), list):
             return _one_value_of(schema["enum"])
         for keyword_ in ("anyOf", "oneOf"):
-            if keyword_ in schema:
+            # Beside properties a branch describes only part of the object.
+            if keyword_ in schema and "properties" not in schema:
                 return _any_of([self._type(branch, hint) for branch in schema[keyword_]])
         if isinstance(schema.get("type"), list):
             return _any_of([self._type({**schema, "type": one}, hint) for one in schema["type"]])
@@ -169,13 +170,17 @@ class Typer:
         if kind == "object" and self._is_record(schema):
             return self._record(schema, schema.get("title") or hint)
         if kind == "object":
-            return DictOf(self._type(schema.get("additionalProperties", True), f"{hint}Value"))
+            named = (value for key in ("properties", "patternProperties") for value in schema.get(key, {}).values())
+            values = [*named, schema.get("additionalProperties", True)]
+            return DictOf(_any_of([self._type(value, f"{hint}Value") for value in values]))
         return SCALARS.get(str(kind), ANY)
 
     def _is_record(self, schema: dict[str, Any]) -> bool:
         # A TypedDict has no room for further keys, so a schema that asks for them is a dict.
         closed = not {"allOf", "anyOf", "oneOf", "$ref", "patternProperties"} & schema.keys()
-        return closed and bool(schema.get("properties")) and not schema.get("additionalProperties", False)
+        keys = schema.get("properties", {})
+        # No type checker takes a key without a name.
+        return closed and bool(keys) and "" not in keys and not schema.get("additionalProperties", False)
 
     def _record(self, schema: dict[str, Any], hint: str) -> RecordRef:
         shape = json.dumps(schema, sort_keys=True)
@@ -208,6 +213,10 @@ class Typer:
             name, number = f"{base}{number}", number + 1
         self._taken.add(name)
         return name
+
+
+def _takes_nothing(schema: dict[str, Any]) -> bool:
+    return not (schema.get("properties") or schema.get("patternProperties") or schema.get("additionalProperties", True))
 
 
 def _look_up(root: Any, reference: str) -> Any:

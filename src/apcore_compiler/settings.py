@@ -130,8 +130,10 @@ def _table_of(path: Path) -> dict[str, Any] | None:
     """The settings in a file: all of it, or one table of a pyproject.toml, which need not be there."""
     try:
         document: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadSettings(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise BadSettings(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise BadSettings(f"{path} is not TOML: {error}") from error
     for key in ("tool", "apcore-mcp") if path.name == "pyproject.toml" else ():
         document = document.get(key)
         if document is None:

@@ -21,7 +21,7 @@ from apcore.registry import Registry
 from apcore.registry.metadata import merge_module_metadata
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from apcore_compiler.bundles import bundled_modules
+from apcore_compiler.bundles import BUNDLES, bundled_modules
 from apcore_runtime.loading import Loaded, LoadFailure, SourceFile, describe_error, load_file, scan_directory
 
 __all__ = ["BadSource", "ModuleRecord", "Snapshot", "read_snapshot", "read_source", "take_snapshot", "with_bundles"]
@@ -214,11 +214,15 @@ def _finite(text: str) -> float:
 def checked_record(values: dict[str, Any]) -> ModuleRecord:
     """A record whose every field has the declared type: snapshots are edited by hand, and metadata always was."""
     try:
-        return _RECORD.validate_python(values)
+        record = _RECORD.validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"{values.get('module_id', 'a module')}: {place}: {first['msg']}") from error
+    # A bundle is imported by its name, and names a file of the output.
+    if record.bundle is not None and record.bundle not in BUNDLES:
+        raise ValueError(f"{record.module_id}: there is no bundle {record.bundle!r}")
+    return record
 
 
 def _sorted(records: list[ModuleRecord]) -> tuple[ModuleRecord, ...]:

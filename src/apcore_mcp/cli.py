@@ -1,6 +1,6 @@
 """The `apcore-mcp` command: the server, and the compiler's commands, which are imported when they are used."""
 
-import importlib
+import importlib.util
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 import click
 
-from apcore_mcp.serving import DEFAULT_NAME, LOG_LEVELS, TRANSPORTS, ServeOptions, run_server
+from apcore_mcp.serving import run_server
+from apcore_runtime.options import DEFAULT_NAME, LOG_LEVELS, TRANSPORTS, ServeOptions
 from apcore_runtime.process import leave
 
 COMMANDS = {
@@ -36,7 +37,7 @@ SERVE_OPTIONS: tuple[Decorator, ...] = (
     click.option("--port", type=int, default=8000, show_default=True, help="Port to listen on, 1-65535 (HTTP)."),
     click.option("--name", help=f"Server name, at most 255 characters.  [default: {DEFAULT_NAME}, or the build's]"),
     click.option("--version", help="Server version.  [default: the package's, or the build's]"),
-    click.option("--log-level", type=click.Choice(LOG_LEVELS, case_sensitive=False), default="INFO", show_default=True),
+    click.option("--log-level", type=click.Choice(LOG_LEVELS), default="INFO", show_default=True),
     click.option("--tag", "tags", multiple=True, help="Offer only modules that have every given tag."),
     click.option("--prefix", help="Offer only modules whose id begins so."),
     click.option("--dynamic", is_flag=True, help="Follow modules registered while serving."),
@@ -72,11 +73,10 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return super().get_command(context, name)
         module, _, attribute = COMMANDS[name].partition(":")
-        try:
-            command: click.Command = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise click.ClickException(f"'{name}' is not part of this installation: {error}") from error
-        return command
+        if importlib.util.find_spec(module.partition(".")[0]) is None:
+            return None
+        found: click.Command | None = getattr(importlib.import_module(module), attribute, None)
+        return found
 
 
 @click.group(cls=Commands, invoke_without_command=True)

@@ -3,98 +3,24 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from apcore_runtime.process import GRACE, bind, run_until_stopped, serve_asgi
+from apcore_runtime.options import DEFAULT_NAME, ServeOptions
+from apcore_runtime.process import GRACE, bind, call_back, run_until_stopped, serve_asgi
 from apcore_runtime.surface import Surface
 
 if TYPE_CHECKING:
-    from apcore import Executor, Identity, Registry
+    from apcore import Executor, Registry
 
     from apcore_mcp.server.http import HttpApp
 
 __all__ = ["ServeOptions", "async_serve", "run_server", "serve"]
 
 logger = logging.getLogger(__name__)
-
-DEFAULT_NAME = "apcore-mcp"
-TRANSPORTS = ("stdio", "streamable-http", "sse")
-LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-
-Callback = Callable[[], Awaitable[None] | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServeOptions:
-    """Everything that can be chosen about a server."""
-
-    transport: str = "stdio"
-    host: str = "127.0.0.1"
-    port: int = 8000
-    name: str = DEFAULT_NAME
-    version: str | None = None
-    on_startup: Callback | None = None
-    on_shutdown: Callback | None = None
-    tags: list[str] | None = None
-    prefix: str | None = None
-    log_level: str | None = None
-    # Follow what is registered and unregistered while serving.
-    dynamic: bool = False
-    # Hold arguments to the published schema as well as to the module's own model.
-    validate_inputs: bool = False
-    explorer: bool = False
-    explorer_prefix: str = "/explorer"
-    # Let the explorer run tools.
-    allow_execute: bool = False
-    metrics: bool = False
-    stateless: bool = False
-    json_response: bool = False
-    allow_hosts: list[str] | None = None
-    allow_origins: list[str] | None = None
-    # Who calls over stdio; on HTTP the verified token says so.
-    identity: "Identity | None" = None
-    # The MCP SDK's own `TokenVerifier` and `AuthSettings`.
-    token_verifier: Any = None
-    auth: Any = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "transport", self.transport.lower())
-        object.__setattr__(self, "explorer_prefix", self.explorer_prefix.rstrip("/"))
-        self._check_transport()
-        self._check_identity()
-        if self.tags is not None or self.prefix is not None:
-            from apcore_mcp.adapters.selection import validate_filters
-
-            validate_filters(self.tags, self.prefix)
-        if self.log_level is not None and self.log_level.upper() not in LOG_LEVELS:
-            raise ValueError(f"Unknown log level: '{self.log_level}'. Must be one of: {', '.join(LOG_LEVELS)}")
-        for callback in ("on_startup", "on_shutdown"):
-            if not (getattr(self, callback) is None or callable(getattr(self, callback))):
-                raise TypeError(f"{callback} must be callable or None")
-
-    def _check_transport(self) -> None:
-        if self.transport not in TRANSPORTS:
-            raise ValueError(f"Unknown transport: '{self.transport}'. Must be one of: {', '.join(TRANSPORTS)}")
-        if self.transport == "stdio":
-            return
-        if not self.host:
-            raise ValueError("Host must not be empty")
-        if not 1 <= self.port <= 65535:
-            raise ValueError(f"Port must be between 1 and 65535, got {self.port}")
-        if not self.explorer_prefix.startswith("/"):
-            raise ValueError("explorer_prefix must start with '/'")
-
-    def _check_identity(self) -> None:
-        if not self.name:
-            raise ValueError("name must not be empty")
-        if len(self.name) > 255:
-            raise ValueError("name must not exceed 255 characters")
-        if self.version == "":
-            raise ValueError("version must not be empty")
 
 
 def serve(registry_or_executor: "Registry | Executor | Surface", **options: Any) -> None:
@@ -206,16 +132,16 @@ class _Server:
             await serve_asgi(app.asgi, listener, stop, app.close_streams)
 
     def http_app(self) -> "HttpApp":
-        from apcore_mcp.server.http import HttpApp, metrics_page
+        from apcore_mcp.server.http import HttpApp, metrics_route
         from apcore_runtime.explorer import explorer_page, explorer_routes
 
         options = self._options
         if options.identity is not None:
             logger.warning("identity is for stdio; over HTTP callers are whom their verified tokens name")
-        pages = {"/metrics": metrics_page(self._metrics.export_prometheus)} if options.metrics else {}
+        pages = [metrics_route(self._metrics.export_prometheus)] if options.metrics else []
         if options.explorer:
             page = explorer_page(self._surface.directory if self._surface is not None else None)
-            pages[options.explorer_prefix] = explorer_routes(self.service, page, allow_execute=options.allow_execute)
+            pages += explorer_routes(self.service, page, options.explorer_prefix, allow_execute=options.allow_execute)
         return HttpApp(self.endpoint, self.service, options, pages)
 
     @asynccontextmanager
@@ -223,7 +149,7 @@ class _Server:
         if not self.tools.count:
             logger.warning("No modules registered; server starting with zero tools")
         async with self._following():
-            await _call(self._options.on_startup)
+            await call_back(self._options.on_startup)
             logger.info(
                 "apcore-mcp server started: %d tools registered, transport=%s",
                 self.tools.count,
@@ -232,7 +158,7 @@ class _Server:
             try:
                 yield
             finally:
-                await _call(self._options.on_shutdown)
+                await call_back(self._options.on_shutdown)
 
     @asynccontextmanager
     async def _following(self) -> AsyncIterator[None]:
@@ -270,12 +196,6 @@ def _configure_logging(level: str | None) -> None:
     if level.upper() == "INFO":
         # The SDK has a line for every request.
         logging.getLogger("mcp").setLevel(logging.WARNING)
-
-
-async def _call(callback: Callback | None) -> None:
-    result = callback() if callback is not None else None
-    if inspect.isawaitable(result):
-        await result
 
 
 def _signature() -> inspect.Signature:

@@ -32,7 +32,7 @@ def explorer_page(generated: Path | None) -> bytes:
     return files("apcore_runtime").joinpath("explorer.html").read_bytes()
 
 
-def explorer_routes(server: Explored, page: bytes, *, allow_execute: bool) -> list[Route]:
+def explorer_routes(server: Explored, page: bytes, prefix: str, *, allow_execute: bool) -> list[Route]:
     async def show(_: Request) -> Response:
         return Response(page, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
@@ -62,10 +62,10 @@ def explorer_routes(server: Explored, page: bytes, *, allow_execute: bool) -> li
         return _answer(await server.call_from_browser(name, arguments, request))
 
     return [
-        Route("/", show, methods=["GET"]),
-        Route("/tools", list_tools, methods=["GET"]),
-        Route("/tools/{name}", detail, methods=["GET"]),
-        Route("/tools/{name}/call", call, methods=["POST"]),
+        Route(f"{prefix}/", show, methods=["GET"]),
+        Route(f"{prefix}/tools", list_tools, methods=["GET"]),
+        Route(prefix + "/tools/{name}", detail, methods=["GET"]),
+        Route(prefix + "/tools/{name}/call", call, methods=["POST"]),
     ]
 
 

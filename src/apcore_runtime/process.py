@@ -1,6 +1,7 @@
 """How a server lives and ends in its process: signals, worker threads, the listening socket."""
 
 import asyncio
+import inspect
 import logging
 import os
 import signal
@@ -12,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-__all__ = ["GRACE", "bind", "leave", "run_until_stopped", "serve_asgi"]
+__all__ = ["GRACE", "bind", "call_back", "leave", "run_until_stopped", "serve_asgi"]
 
 # Calls in flight have this long to finish; what follows must fit into the fifth second.
 GRACE = 4.0
@@ -25,6 +26,12 @@ class _Threads(ThreadPoolExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait=False, cancel_futures=True)
+
+
+async def call_back(callback: Callable[[], Awaitable[None] | None] | None) -> None:
+    result = callback() if callback is not None else None
+    if inspect.isawaitable(result):
+        await result
 
 
 def run_until_stopped(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:

@@ -240,7 +240,7 @@ class TreeService:
         revision = self.tree.revision + 1
         changed = [node_id for node_id in mark.nodes if self._has_changed(node_id, revision)]
         for record in mark.payloads.values():
-            changed += [user.id for user in record.payload.each_user()]
+            changed += sorted(user.id for user in record.payload.each_user())
         distinct = list(dict.fromkeys(changed))
         return {
             "version": self.version(revision if mark.touched else self.tree.revision),

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, sync_playwright
 
 from apcore_compiler.emit.quoting import render
 
@@ -33,7 +33,8 @@ def _cannot_run(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: playwright keeps an event loop running, in which no other test could use asyncio.run.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     names = ("chromium", "chromium-browser", "google-chrome")
     executable = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
@@ -53,6 +54,15 @@ class Visit:
     requests: list[str] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
 
+    def refuse(self, dialog: Dialog) -> None:
+        self.trouble.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def listen(self, message: ConsoleMessage) -> None:
+        # The browser reports a request that the policy stopped only here.
+        if "Content Security Policy" in message.text:
+            self.trouble.append(message.text)
+
     def open(self, address: str, tool: str | None = None) -> Page:
         # By way of nowhere, because a new fragment alone does not load the page again.
         self.page.goto("about:blank")
@@ -70,11 +80,9 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
         visit = Visit(context.new_page())
         visit.page.set_default_timeout(3_000)
         visit.page.on("request", lambda request: visit.requests.append(request.url))
-        visit.page.on("dialog", lambda dialog: (visit.trouble.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        visit.page.on("dialog", visit.refuse)
         visit.page.on("pageerror", lambda error: visit.trouble.append(f"error: {error}"))
-        visit.page.on(
-            "console", lambda message: visit.trouble.append(message.text) if "Policy" in message.text else None
-        )
+        visit.page.on("console", visit.listen)
         return visit
 
     yield visit

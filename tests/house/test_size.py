@@ -17,4 +17,3 @@ def test_the_adapter_has_at_most_1200_code_lines() -> None:
         ".py",
         ".typed",
     }
-

@@ -74,9 +74,7 @@ class Traces(RuleBasedStateMachine):
     @rule(node=PICK, parent=PICK, index=st.none() | VALUE)
     def move(self, node: int, parent: int, index: int | None) -> None:
         arguments: dict[str, Any] = {} if index is None else {"index": index}
-        self.change(
-            "move_node", nodeId=self.pick(node, below_root=True), newParentId=self.pick(parent), **arguments
-        )
+        self.change("move_node", nodeId=self.pick(node, below_root=True), newParentId=self.pick(parent), **arguments)
 
     @rule(node=PICK, offset=st.integers(-3, 3), before=st.booleans())
     def move_beside(self, node: int, offset: int, before: bool) -> None:
@@ -109,9 +107,7 @@ class Traces(RuleBasedStateMachine):
 
     @rule(parent=PICK, descending=st.booleans())
     def sort(self, parent: int, descending: bool) -> None:
-        self.change(
-            "sort_children", parentId=self.pick(parent), byProp="V", direction="desc" if descending else "asc"
-        )
+        self.change("sort_children", parentId=self.pick(parent), byProp="V", direction="desc" if descending else "asc")
 
     @rule(
         node=PICK,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from apcore import Context, Identity
 
@@ -51,12 +51,15 @@ class Direct:
 
 
 class ThroughExecutor(Direct):
-    """Calls the modules through an apcore executor with every gate."""
+    """Calls the modules through an apcore executor with every gate.  A fixture closes those left open."""
+
+    opened: ClassVar[list[ThroughExecutor]] = []
 
     def __init__(self, service: TreeService, caller: Caller = EDITOR) -> None:
         super().__init__(service, caller)
         self.executor = tree_executor(service, check_output=True)
         self._loop = asyncio.new_event_loop()
+        self.opened.append(self)
 
     def __call__(self, tool: str, **arguments: Any) -> dict[str, Any]:
         identity = Identity(self.caller.id, self.caller.type, self.caller.roles)
@@ -67,6 +70,7 @@ class ThroughExecutor(Direct):
             raise as_tree_error(error) from error
 
     def close(self) -> None:
+        self.opened.remove(self)
         self._loop.close()
         self.executor.close()
 

@@ -53,6 +53,8 @@ def quote_annotation(kind: PyType) -> str:
 
 def quote_docstring(text: str, indent: int = 4) -> str:
     """A docstring that reads as the text does where that is safe, and an escaped string where it is not."""
+    # No class can have a lone surrogate in its docstring.
+    text = text.encode(errors="backslashreplace").decode()
     lines = [line.strip() for line in text.strip().splitlines()]
     body = ("\n" + " " * indent).join(lines).replace(" " * indent + "\n", "\n")
     plain = all(line.isprintable() for line in lines) and "\\" not in text and '"""' not in text

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -23,9 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apcore_mcp.server.sdk import Endpoint
 from apcore_mcp.server.service import ToolService
-
-if TYPE_CHECKING:
-    from apcore_mcp.serving import ServeOptions
+from apcore_runtime.options import ServeOptions
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 ANYWHERE = ("0.0.0.0", "::")
@@ -34,9 +32,7 @@ ANYWHERE = ("0.0.0.0", "::")
 class HttpApp:
     """`pages` are routes of ours, which get the same checks of Host, Origin and token as the protocol."""
 
-    def __init__(
-        self, endpoint: Endpoint, service: ToolService, options: "ServeOptions", pages: dict[str, list[Route]]
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, service: ToolService, options: ServeOptions, pages: list[Route]) -> None:
         self._endpoint, self._service, self._options = endpoint, service, options
         self._started = time.monotonic()
         self._security = _security(options)
@@ -48,11 +44,8 @@ class HttpApp:
             security_settings=self._security.settings,
         )
         protocol = self._sse_routes() if options.transport == "sse" else self._streamable_routes()
-        mounts = [Mount(prefix, routes=[self._guarded(route) for route in routes]) for prefix, routes in pages.items()]
-        self.asgi = Starlette(
-            routes=[Route("/health", self._health), *protocol, *_metadata_routes(options), *mounts],
-            middleware=_authentication(options),
-        )
+        routes = [Route("/health", self._health), *protocol, *_metadata_routes(options), *map(self._guarded, pages)]
+        self.asgi = Starlette(routes=routes, middleware=_authentication(options))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -127,14 +120,14 @@ class _Asgi:
         await self._app(scope, receive, send)
 
 
-def metrics_page(render: Callable[[], str]) -> list[Route]:
+def metrics_route(render: Callable[[], str]) -> Route:
     async def show(_: Request) -> Response:
         return PlainTextResponse(render(), media_type="text/plain; version=0.0.4")
 
-    return [Route("/", show, methods=["GET"])]
+    return Route("/metrics", show, methods=["GET"])
 
 
-def _security(options: "ServeOptions") -> TransportSecurityMiddleware:
+def _security(options: ServeOptions) -> TransportSecurityMiddleware:
     names = [*LOOPBACK, *(options.allow_hosts or ()), *([] if options.host in ANYWHERE else [options.host])]
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
     return TransportSecurityMiddleware(
@@ -154,7 +147,7 @@ def _has_resource(auth: Any) -> bool:
     return auth is not None and auth.resource_server_url is not None
 
 
-def _authentication(options: "ServeOptions") -> list[Middleware]:
+def _authentication(options: ServeOptions) -> list[Middleware]:
     auth = options.auth
     if options.token_verifier is None:
         return []
@@ -164,7 +157,7 @@ def _authentication(options: "ServeOptions") -> list[Middleware]:
     return [Middleware(AuthenticationMiddleware, backend=backend), Middleware(AuthContextMiddleware)]
 
 
-def _metadata_routes(options: "ServeOptions") -> list[Route]:
+def _metadata_routes(options: ServeOptions) -> list[Route]:
     auth = options.auth
     if not _has_resource(auth):
         return []

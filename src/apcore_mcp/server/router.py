@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY
 from apcore_mcp.server.errors import ErrorMapper, error_result, is_unexpected, text_content
 from apcore_mcp.server.tools import Tools
+from apcore_runtime.output import NotSerialisable, merge_chunk, to_json, validate_output
 from apcore_runtime.sensitive import is_marked, mask, scrub, secrets_in
 from apcore_runtime.walk import missing_fields
 
@@ -128,10 +129,10 @@ class ExecutionRouter:
             return await executor.call_async(name, arguments, context)
         output: dict[str, Any] = {}
         async for chunk in executor.stream(name, arguments, context):
-            merge(output, chunk)
-            await progress.chunk(_dumps(_masked(chunk, traits)))
+            merge_chunk(output, chunk)
+            await progress.chunk(to_json(_masked(chunk, traits)))
         # Chunks are out before the Executor checks the whole, so it only logs a mismatch; the result must not pass.
-        _validate_output(executor.registry.get(name), output)
+        validate_output(executor.registry.get(name), output)
         return output
 
     def _failure(self, error: BaseException, name: str, arguments: dict[str, Any], traits: _Traits) -> dict[str, Any]:
@@ -144,33 +145,8 @@ class ExecutionRouter:
         return self._errors.to_mcp_error(error, secrets, missing_fields(arguments, schema))
 
 
-class NotSerialisable(ValueError):
-    """The output of a module cannot be written as JSON."""
-
-
-def merge(output: dict[str, Any], chunk: dict[str, Any]) -> None:
-    """Add a streamed chunk as apcore does: objects are merged, anything else is replaced."""
-    for key, value in chunk.items():
-        if isinstance(value, dict) and isinstance(output.get(key), dict):
-            merge(output[key], value)
-        else:
-            output[key] = value
-
-
-def _validate_output(module: Any, output: dict[str, Any]) -> None:
-    from apcore.errors import SchemaValidationError
-    from pydantic import ValidationError
-
-    schema = getattr(module, "output_schema", None)
-    try:
-        if schema is not None:
-            schema.model_validate(output, strict=True)
-    except (SchemaValidationError, ValidationError) as error:
-        raise SchemaValidationError(message="Output validation failed") from error
-
-
 def _success(output: Any, traits: _Traits) -> dict[str, Any]:
-    text = _dumps(_masked(output, traits))
+    text = to_json(_masked(output, traits))
     result: dict[str, Any] = {"content": [text_content(text)], "isError": False}
     if "outputSchema" in traits.tool and isinstance(output, dict):
         # Read back from the text, so that both say the same of a date or a path.
@@ -180,17 +156,6 @@ def _success(output: Any, traits: _Traits) -> dict[str, Any]:
 
 def _masked(output: Any, traits: _Traits) -> Any:
     return mask(output, traits.tool["outputSchema"]) if traits.secret_output else output
-
-
-def _dumps(value: Any) -> str:
-    try:
-        text = json.dumps(value, default=str)
-        if "\\ud" in text:
-            # Escapes of a pair are fine; a lone surrogate cannot be sent as structured content.
-            json.dumps(json.loads(text), ensure_ascii=False).encode()
-    except Exception as error:
-        raise NotSerialisable(type(error).__name__) from error
-    return text
 
 
 def _headers(meta: Any) -> dict[str, str]:

@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
 
 from apcore_tree.engine.node import Json, Node, Payload
-from apcore_tree.engine.properties import is_guarded
+from apcore_tree.engine.properties import folded, is_guarded
 from apcore_tree.errors import InvalidArgument
 
 __all__ = ["MASK", "OPEN_TYPE", "PayloadType", "PayloadTypes"]
@@ -38,7 +39,7 @@ class PayloadType:
     sensitive: frozenset[str] = frozenset()
 
     @cached_property
-    def _validator(self) -> Draft202012Validator:
+    def validator(self) -> Draft202012Validator:
         return Draft202012Validator(self.schema)
 
     def check(self, data: Json) -> None:
@@ -48,9 +49,15 @@ class PayloadType:
             for name in data:
                 if is_guarded(name):
                     raise InvalidArgument(f"{name!r} is guarded on {self.name} nodes", field=name, reason="guarded")
-        for error in self._validator.iter_errors(data):
+        for error in self.validator.iter_errors(data):
             where = ".".join(map(str, error.absolute_path))
-            raise InvalidArgument(f"{self.name}: {_say(error.message)}", field=where or None, reason="schema")
+            raise InvalidArgument(f"{self.name}: {self.wording(error)}", field=where or None, reason="schema")
+
+    def wording(self, error: ValidationError) -> str:
+        """jsonschema quotes the offending value: not where it may be a secret, and not at any length."""
+        if self.sensitive:
+            return f"breaks {error.validator!r}"
+        return error.message if len(error.message) <= 300 else f"{error.message[:300]}…"
 
     def refusal(self, path: str) -> str | None:
         """Why the property may not be written, or None."""
@@ -92,7 +99,8 @@ class PayloadTypes:
 
     def hiding(self, head: str) -> frozenset[str]:
         """The names of the types for which the property is sensitive."""
-        return frozenset(kind.name for kind in self._by_name.values() if head in kind.sensitive)
+        wanted = folded(head)
+        return frozenset(kind.name for kind in self._by_name.values() if wanted in map(folded, kind.sensitive))
 
 
 def check_json(value: Any, depth: int = 0) -> None:
@@ -133,7 +141,3 @@ def _check_text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise InvalidArgument("A text holds half of a surrogate pair", reason="unicode") from None
-
-
-def _say(message: str) -> str:
-    return message if len(message) <= 300 else f"{message[:300]}…"

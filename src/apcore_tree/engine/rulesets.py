@@ -57,13 +57,10 @@ class Ruleset:
         for name in self.required.get(kind, ()):
             if read(data, name) in (MISSING, None, ""):
                 yield Issue("required-missing", "error", f"/{_pointer(name)}", f"{name} is required")
-        validators = [self._validators[kind]] if kind in self._validators else []
-        if kind in types.names and kind not in self._validators:
-            validators = [Draft202012Validator(types[kind].schema)]
-        for validator in validators:
-            for error in validator.iter_errors(data):
-                where = "".join(f"/{_pointer(str(part))}" for part in error.absolute_path)
-                yield Issue("schema-violated", "error", where, error.message[:300])
+        declared = types.of(node.payload)
+        for error in self._validators.get(kind, declared.validator).iter_errors(data):
+            where = "".join(f"/{_pointer(str(part))}" for part in error.absolute_path)
+            yield Issue("schema-violated", "error", where, declared.wording(error))
         for name, value in data.items():
             if isinstance(value, str) and value != value.strip():
                 yield Issue("text-untrimmed", "warning", f"/{_pointer(name)}", "begins or ends with white space")

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from apcore_tree.errors import Forbidden
+from apcore_tree.errors import Conflict, Forbidden
 from apcore_tree.store.protocol import (
     AuditEntry,
     AuditQuery,
@@ -149,7 +149,12 @@ class SQLiteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise Conflict("The file is in use; try again", reason="storage_busy") from error
+            raise
         try:
             yield
             self._db.execute("COMMIT")

@@ -48,6 +48,7 @@ class _Merge:
         self.arrived: dict[str, list[Node]] = {}
         self.by_name: dict[str, dict[str | None, list[Node]]] = {}
         self.seen_names: set[tuple[int, str]] = set()
+        self.matched: set[str] = set()
 
     def run(self) -> Json:
         for at, node in enumerate(self.incoming):
@@ -124,10 +125,16 @@ class _Merge:
             live = self._create(node, under)
         else:
             live = match
+            self._claim(match)
             self._merge_payload(node, match)
         if parent is not None:
             self.arrived.setdefault(parent.id, []).append(live)
         return live
+
+    def _claim(self, live: Node) -> None:
+        if live.id in self.matched:
+            raise InvalidArgument(f"The document names {live.id} twice", field="json", reason="ambiguous")
+        self.matched.add(live.id)
 
     def _create(self, node: Incoming, parent: Node) -> Node:
         self.call.check_room(1)
@@ -139,6 +146,7 @@ class _Merge:
         if node.node_id is not None and not free:
             self.id_map[node.node_id] = live.id
         self.counts["created"] += 1
+        self.matched.add(live.id)
         return live
 
     def _merge_payload(self, node: Incoming, live: Node) -> None:

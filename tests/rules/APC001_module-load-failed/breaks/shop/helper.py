@@ -1,0 +1,3 @@
+"""No module in here."""
+
+ANSWER = 42

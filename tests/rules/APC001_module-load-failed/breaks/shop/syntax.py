@@ -1,0 +1,4 @@
+"""A syntax error."""
+
+def broken(:
+    pass
