@@ -1,6 +1,6 @@
 """The `apcore-mcp` command: the server, and the compiler's commands, which are imported when they are used."""
 
-import importlib.util
+import importlib
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -73,9 +73,12 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return super().get_command(context, name)
         module, _, attribute = COMMANDS[name].partition(":")
-        if importlib.util.find_spec(module.partition(".")[0]) is None:
-            return None
-        found: click.Command | None = getattr(importlib.import_module(module), attribute, None)
+        try:
+            found: click.Command | None = getattr(importlib.import_module(module), attribute, None)
+        except ModuleNotFoundError as error:
+            if module.startswith(error.name or "?"):
+                return None
+            raise
         return found
 
 

@@ -93,7 +93,10 @@ def load_file(source: SourceFile) -> tuple[list[Loaded], list[LoadFailure]]:
     try:
         with _import_lock, _user_code(source.root):
             return (_load_bindings if source.is_binding else _load_python)(source)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # Exits and skipped tests among them: whatever a file does at import, it does to itself.
         return [], [LoadFailure(source.file, _line_of(error, source.path), describe_error(error))]
 
 
@@ -122,8 +125,9 @@ def register_directory(root: Path, registry: Registry) -> list[LoadFailure]:
 
 
 def describe_error(error: BaseException) -> str:
-    """The type and the first line of an exception's message, without the paths apcore wraps around it."""
-    text = str(getattr(error, "message", "") or error).strip().splitlines()
+    """The type and the first line of an exception's message, without the place that parsers repeat in theirs."""
+    messages = (getattr(error, name, None) for name in ("message", "msg", "problem"))
+    text = str(next(filter(None, messages), error)).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
 
 
@@ -169,8 +173,13 @@ def _import_file(source: SourceFile) -> ModuleType:
 
 
 def _load_python(source: SourceFile) -> tuple[list[Loaded], list[LoadFailure]]:
-    meta_path = source.path.with_name(f"{source.path.stem}_meta.yaml")
-    meta = load_metadata(meta_path)
+    companion = SourceFile(source.root, f"{source.file.removesuffix('.py')}_meta.yaml")
+    try:
+        meta = load_metadata(companion.path)
+    except Exception as error:
+        # apcore names the file by its absolute path, and keeps what is wrong with it for the cause.
+        cause = error.__cause__ or ValueError("a companion file is a mapping")
+        return [], [LoadFailure(companion.file, _line_of(cause, companion.path), describe_error(cause))]
     python = _import_file(source)
     # Python has read the file, in whatever encoding it declares; here it is searched for line numbers only.
     lines = source.path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -195,10 +204,11 @@ def _load_python(source: SourceFile) -> tuple[list[Loaded], list[LoadFailure]]:
 def _classes(source: SourceFile, python: ModuleType, meta: dict[str, Any]) -> list[tuple[str, str, type]]:
     if "entry_point" in meta:
         name = str(meta["entry_point"]).split(":")[-1]
-        if not hasattr(python, name):
-            raise LookupError(f"entry_point {name!r} of {source.path.stem}_meta.yaml is not in the file")
-        return [(source.module_id, name, getattr(python, name))]
-    classes = [(name, cls) for name, cls in inspect.getmembers(python, inspect.isclass) if _is_module(cls, python)]
+        if not inspect.isclass(cls := getattr(python, name, None)):
+            raise LookupError(f"entry_point {name!r} of {source.path.stem}_meta.yaml is no class of the file")
+        return [(source.module_id, name, cls)]
+    members = inspect.getmembers(python, inspect.isclass)
+    classes = [(name, cls) for name, cls in members if _is_module(cls, python) and name == cls.__name__]
     if len(classes) == 1:
         return [(source.module_id, *classes[0])]
     marked = [(name, cls) for name, cls in classes if getattr(cls, "_apcore_multi_class", False)]
@@ -255,6 +265,8 @@ def _load_bindings(source: SourceFile) -> tuple[list[Loaded], list[LoadFailure]]
 
 
 def _load_binding(source: SourceFile, entry: dict[str, Any]) -> FunctionModule:
+    if not isinstance(entry, dict) or not {"module_id", "target"} <= entry.keys():
+        raise ValueError("a binding is a mapping with 'module_id' and 'target'")
     loader = BindingLoader()
     # One entry at a time: apcore's own loader gives up a whole file for one bad entry.
     return loader._create_module_from_binding(entry, str(source.path.parent), file_path=source.file)

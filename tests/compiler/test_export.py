@@ -6,6 +6,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from pydantic import TypeAdapter
 from tests.adapters.strict_rules import violations
 from tests.compiler.running import EXAMPLES, extensions, invoke, run
 from tests.requirements import requirement
@@ -113,12 +114,9 @@ def test_strict_is_left_to_the_compiler_or_forced(
 
 @requirement("FR-OPENAI-004", "FR-ANNOT-007")
 def test_annotations_are_embedded_when_asked() -> None:
-    described = {
-        tool["function"]["name"]: tool["function"]["description"] for tool in exported("openai", "--embed-annotations")
-    }
-    assert described["customers-erase"].endswith(
-        "\n\n[Annotations: destructive=true, requires_approval=true, open_world=false]"
-    )
+    (tool,) = exported("openai", "--embed-annotations", "--prefix", "customers.erase")
+    suffix = "\n\n[Annotations: destructive=true, requires_approval=true, open_world=false]"
+    assert tool["function"]["description"].endswith(suffix)
 
 
 @requirement("FR-OPENAI-006", "FR-OPENAI-007")

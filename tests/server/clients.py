@@ -93,12 +93,33 @@ class Client:
         return wire(await self.session.read_resource(uri))
 
 
+class OpenStreams:
+    """Counts the event streams that an application has begun to send."""
+
+    def __init__(self, app: Any) -> None:
+        self._app, self._count, self._opened = app, 0, asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def watch(message: Any) -> None:
+            await send(message)
+            if scope["method"] == "GET" and message["type"] == "http.response.start":
+                self._count += 1
+                self._opened.set()
+
+        await self._app(scope, receive, watch)
+
+    async def reach(self, count: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while self._count < count:
+                self._opened.clear()
+                await self._opened.wait()
+
+
 @asynccontextmanager
 async def http_server(source: Any, **options: Any) -> AsyncIterator[str]:
     """A server on a free port of the loopback interface, in this event loop."""
-    async with async_serve(source, **options) as app:
-        async with listening(app) as url:
-            yield url
+    async with async_serve(source, **options) as app, listening(app) as url:
+        yield url
 
 
 @asynccontextmanager

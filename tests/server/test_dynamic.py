@@ -3,14 +3,17 @@
 import asyncio
 import logging
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from apcore import Registry
 
+from apcore_mcp import async_serve
 from apcore_mcp.server.tools import LiveTools
 from tests.requirements import requirement
-from tests.server.clients import connected, http_client, http_server
+from tests.server.clients import OpenStreams, connected, http_client, listening
 from tests.server.modules import Add, registry_of, returning, shop
 from tests.server.test_serving import CIRCULAR
 
@@ -18,10 +21,20 @@ pytestmark = pytest.mark.anyio
 CHANGED = "notifications/tools/list_changed"
 
 
+@asynccontextmanager
+async def listening_to(registry: Registry, **options: Any) -> AsyncIterator[tuple[str, OpenStreams]]:
+    """A dynamic server, and the streams on which its clients listen: what is sent before they are open is lost."""
+    async with async_serve(registry, dynamic=True, **options) as app:
+        streams = OpenStreams(app)
+        async with listening(streams) as url:
+            yield url, streams
+
+
 @requirement("FR-DYNAMIC-001", "FR-DYNAMIC-002", "FR-DYNAMIC-003")
 async def test_every_client_hears_of_a_change_and_sees_it() -> None:
     registry = registry_of(first=Add())
-    async with http_server(registry, dynamic=True) as url, http_client(url) as one, http_client(url) as two:
+    async with listening_to(registry) as (url, streams), http_client(url) as one, http_client(url) as two:
+        await streams.reach(2)
         assert one.server["capabilities"]["tools"] == {"listChanged": True}
         await asyncio.to_thread(registry.register, "second", Add())
         await asyncio.gather(one.notified(CHANGED), two.notified(CHANGED))
@@ -48,7 +61,8 @@ async def test_a_fixed_list_promises_no_changes_and_makes_none() -> None:
 @requirement("FR-DYNAMIC-001", "FR-FILTER-002")
 async def test_a_filter_holds_for_newcomers_too() -> None:
     registry = shop()
-    async with connected(registry, dynamic=True, prefix="api.") as client:
+    async with listening_to(registry, prefix="api.") as (url, streams), http_client(url) as client:
+        await streams.reach(1)
         registry.register("math.more", Add())
         registry.register("api.more", Add())
         await client.notified(CHANGED)

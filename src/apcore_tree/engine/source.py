@@ -42,6 +42,8 @@ class Pinned:
         self.mark = mark
         self.revision = mark.revision
         self.pinned = True
+        # Each node is looked up once: a record copies its children, and every child asks for its parent.
+        self._seen: dict[str, Node | None] = {}
         self.root = self.view_of(tree.root)
 
     def node(self, node_id: str) -> Node:
@@ -51,13 +53,18 @@ class Pinned:
         return found
 
     def find(self, node_id: str) -> Node | None:
-        record = self.tree.history.node_at(self.mark, node_id, self.tree.nodes.get(node_id))
-        return None if record is None else cast(Node, _PinnedNode(self, record))
+        return self._look_up(node_id, self.tree.nodes.get(node_id))
 
     def view_of(self, node: Node) -> Node:
-        record = self.tree.history.node_at(self.mark, node.id, node)
-        assert record is not None, "a record at the mark refers only to nodes of that time"
-        return cast(Node, _PinnedNode(self, record))
+        found = self._look_up(node.id, node)
+        assert found is not None, "a record at the mark refers only to nodes of that time"
+        return found
+
+    def _look_up(self, node_id: str, live: Node | None) -> Node | None:
+        if node_id not in self._seen:
+            record = self.tree.history.node_at(self.mark, node_id, live)
+            self._seen[node_id] = None if record is None else cast(Node, _PinnedNode(self, record))
+        return self._seen[node_id]
 
     def translate(self, parent_id: str, order: int, seen: int) -> int:
         return order
@@ -80,11 +87,12 @@ class _PinnedPayload:
 
 
 class _PinnedNode:
-    __slots__ = ("_record", "_source", "changed", "id", "order", "payload", "tags")
+    __slots__ = ("_children", "_record", "_source", "changed", "id", "order", "payload", "tags")
 
     def __init__(self, source: Pinned, record: NodeRecord) -> None:
         self._source = source
         self._record = record
+        self._children: list[Node] | None = None
         self.id = record.node.id
         self.order = record.order
         self.tags = record.tags
@@ -98,7 +106,9 @@ class _PinnedNode:
 
     @property
     def children(self) -> list[Node]:
-        return [self._source.view_of(child) for child in self._record.children]
+        if self._children is None:
+            self._children = [self._source.view_of(child) for child in self._record.children]
+        return self._children
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _PinnedNode) and other.id == self.id

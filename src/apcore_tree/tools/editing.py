@@ -6,7 +6,7 @@ import unicodedata
 from typing import Any
 
 from apcore_tree.calls import BulkChange, Change
-from apcore_tree.engine.documents import MAX_NODES
+from apcore_tree.engine.documents import MAX_NODES, NODE_ID
 from apcore_tree.engine.node import Json, Node, copy_json, same_json, walk
 from apcore_tree.engine.order import index_of
 from apcore_tree.engine.payload_types import MASK, PayloadType
@@ -48,8 +48,11 @@ def add_child(call: Change) -> Json:
     call.check_room(1)
     data = copy_json(call["payloadProps"])
     call.types[call["payloadType"]].check(data)
-    index = call.index_under(parent)
-    node = call.tree.add(parent, call["payloadType"], data, node_id=call.get("nodeId"), index=index)
+    index, new_id = call.index_under(parent), call.get("nodeId")
+    # The schema's `$` lets a final line break pass.
+    if new_id is not None and not NODE_ID.fullmatch(new_id):
+        raise InvalidArgument("A node id has 1 to 128 letters, digits or '._:-'", field="nodeId")
+    node = call.tree.add(parent, call["payloadType"], data, node_id=new_id, index=index)
     return {"nodeId": node.id}
 
 

@@ -1,0 +1,26 @@
+"""The tools that the suite calls to see how a server answers.
+
+Only what the suite looks at is here: it wants some text, an error, and progress that increases.
+"""
+
+from apcore import Context, module
+
+from apcore_mcp import report_progress
+
+
+@module(id="test_simple_text", description="Answers with a text.")
+def simple_text() -> dict[str, str]:
+    """The suite wants a resource to list and read, and documentation becomes one."""
+    return {"text": "This is a simple text response for testing."}
+
+
+@module(id="test_error_handling", description="Always fails.")
+def error_handling() -> dict[str, str]:
+    raise RuntimeError("This tool intentionally returns an error for testing")
+
+
+@module(id="test_tool_with_progress", description="Reports progress on the way.")
+async def with_progress(context: Context) -> dict[str, str]:
+    for done in (0, 50, 100):
+        await report_progress(context, done, total=100)
+    return {"text": "Done."}
