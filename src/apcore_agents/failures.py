@@ -78,7 +78,7 @@ _TEXTS = {
 }
 
 
-class ToolError(ModuleError):  # type: ignore[misc]
+class ToolError(ModuleError):
     """A failure that this package reports; apcore passes it on unchanged."""
 
     def __init__(self, code: str, message: str, *, readonly: bool = False, **details: Any) -> None:
@@ -96,6 +96,11 @@ class Failure:
     outcome: Outcome
     source: Literal["upstream", "tool", "policy"]
     details: Mapping[str, Any]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the message was written for whoever called."""
+        return self.code in _OURS
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -166,7 +166,7 @@ def _http_tools(project: Project, notes: Notes) -> Iterator[PoolTool]:
             yield PoolTool(module_id, module_id, "http", http_entry(module_id, service, operation))
 
 
-def http_annotations(operation: HttpOperation) -> dict[str, bool]:
+def http_annotations(operation: HttpOperation) -> dict[str, Any]:
     return {
         "readonly": operation.is_safe and not operation.needs_approval,
         "destructive": operation.method == "DELETE",

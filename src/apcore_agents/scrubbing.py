@@ -1,8 +1,8 @@
 """Taking secret values out of whatever leaves a tool.
 
-apcore redacts by the name of a key, which does not help against `{"note": "your key is ..."}`.  This goes by the value:
-raw, quoted for a URL, escaped for JSON or HTML, as hexadecimal, and as base64 wherever the value may begin in it.  A tool
-that transforms a secret in some other way cannot be covered; that a secret goes only to its holders is the real guard.
+apcore redacts by the name of a key, which does not help against `{"note": "your key is ..."}`.  This goes by the
+value: raw, quoted for a URL, escaped for JSON or HTML, in hexadecimal, and in base64 wherever it may begin there.
+A tool that transforms a secret in some other way cannot be covered; that it goes only to its holders is the real guard.
 """
 
 import base64

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,6 @@ _KEYS = {
     "stdio": {"type", "command", "args", "env", "cwd"},
     "http": {"type", "url", "headers"},
 }
-
-Expand = Callable[[str], str]
 
 
 class VariableUnset(LookupError):
@@ -65,10 +63,13 @@ class HttpServer:
     alias: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    # The transport that streamable HTTP has replaced.
+    is_sse: bool = False
 
     @property
     def source(self) -> dict[str, Any]:
-        return {"type": "http", "url": self.url, "headers": sorted(self.headers)}
+        kind = "sse" if self.is_sse else "http"
+        return {"type": kind, "url": self.url, "headers": sorted(self.headers)}
 
     @property
     def source_digest(self) -> str:
@@ -105,7 +106,8 @@ def _server(alias: str, entry: dict[str, Any]) -> Server:
     # What other programs add (descriptions, switches of their own) changes nothing about what is run.
     known = {key: value for key, value in entry.items() if key in _KEYS[kind]}
     if kind == "http":
-        return HttpServer(alias, _checked_url(alias, known["url"]), _texts(known.get("headers", {})))
+        url, headers = _checked_url(alias, known["url"]), _texts(known.get("headers", {}))
+        return HttpServer(alias, url, headers, known.get("type") == "sse")
     if "command" not in entry:
         raise BadProject(f"server {alias!r} has neither a command nor a url")
     args = tuple(str(argument) for argument in known.get("args", ()))

@@ -112,8 +112,13 @@ class HttpOperation(Table):
     @field_validator("path")
     @classmethod
     def _stays_below_its_base(cls, path: str) -> str:
-        if "://" in path or path.startswith(("/", "\\")) or re.search(r"[?#\\\s]|(^|/)\.\.?(/|$)", path):
-            raise ValueError("must be relative, without a query, a fragment or dot segments")
+        if (
+            not path.isascii()
+            or "://" in path
+            or path.startswith(("/", "\\"))
+            or re.search(r"[?#\\\s]|(^|/)\.\.?(/|$)", path)
+        ):
+            raise ValueError("must be relative ASCII, without a query, a fragment or dot segments")
         return path
 
     @model_validator(mode="after")
@@ -237,6 +242,8 @@ def origin_problem(url: str, networks: list[Any]) -> str | None:
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
         return f"cannot be read: {error}"
+    if not url.isascii() and host.isascii():
+        return "must be written in ASCII"
     if parts.username is not None or parts.password is not None:
         return "must not carry credentials; put secret://name into a header"
     if parts.query or parts.fragment or "?" in url or "#" in url:

@@ -13,10 +13,10 @@ from apcore_compiler.program import Program
 from apcore_compiler.rules import Rule
 from apcore_compiler.snapshot import ModuleRecord
 from apcore_mcp.adapters.annotations import promises
+from apcore_mcp.adapters.names import NAME_LIMIT, shorten
 
 __all__ = ["CHECKS"]
 
-NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 1024
 
 
@@ -48,16 +48,10 @@ def ids_are_unique(program: Program, findings: Findings) -> None:
 
 def names_are_unique(program: Program, findings: Findings) -> None:
     def provider_name(record: ModuleRecord) -> str:
-        return record.module_id.replace(".", "-")
+        # Of an invalid id too: whoever mends it by its other fault meets this one next.
+        return shorten(record.module_id.replace(".", "-"))
 
     _no_two_share(program, findings, rules.TOOL_NAME_COLLISION, provider_name, "the tool name")
-    chosen: dict[str, ModuleRecord] = {}
-    for tool in program.tools:
-        other = chosen.setdefault(tool.names.openai, tool.record)
-        if other.module_id != tool.record.module_id:
-            message = f"{tool.record.module_id!r} and {other.module_id!r} share the tool name {tool.names.openai!r}"
-            for record in (tool.record, other):
-                _Reporter(findings)(rules.TOOL_NAME_COLLISION, record, message)
 
 
 def _no_two_share(

@@ -221,13 +221,15 @@ def _write_text(text: str, out: Path | None) -> None:
 
 
 def _summary(compilation: Compilation, out: Path) -> str:
-    counted = [
-        (findings, severity.value) for severity in Severity if (findings := compilation.findings.count(severity))
-    ]
+    findings = compilation.findings
     parts = [
-        f"{len(compilation.program.tools)} tools",
-        f"{len(compilation.artifacts.artifacts)} files",
+        _counted(len(compilation.program.tools), "tool"),
+        _counted(len(compilation.artifacts.artifacts), "file"),
         count_tokens(compilation.program),
-        *(f"{number} {name}{'s' if number > 1 and name != 'info' else ''}" for number, name in counted),
+        *(_counted(count, severity) for severity in Severity if (count := findings.count(severity))),
     ]
     return f"{out}: {', '.join(parts)}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 or noun == Severity.INFO else f"{number} {noun}s"

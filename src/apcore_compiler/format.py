@@ -1,5 +1,6 @@
 """Format generated Python: one pass of ruff over a staged tree."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,7 @@ from apcore_compiler.artifacts import Artifact
 __all__ = ["FormatterFailed", "format_artifacts"]
 
 # Nothing of the user's configuration, and no .ruff_cache in the current directory.
-COMMAND = ("-m", "ruff", "format", "--quiet", "--isolated", "--no-cache", "--line-length=120", "--target-version=py311")
+COMMAND = ("-m", "ruff", "format", "--isolated", "--no-cache", "--line-length=120", "--target-version=py311")
 
 
 class FormatterFailed(RuntimeError):
@@ -36,5 +37,5 @@ def _run_ruff(root: Path) -> None:
     if "No module named ruff" in result.stderr:
         raise FormatterFailed("ruff is not installed; `pip install ruff`")
     if result.returncode:
-        reason = result.stderr.strip().splitlines()
-        raise FormatterFailed(f"ruff failed: {reason[-1] if reason else f'exit code {result.returncode}'}")
+        reason = result.stderr.replace(f"{root}{os.sep}", "").strip().splitlines()
+        raise FormatterFailed(f"ruff failed: {reason[0] if reason else f'exit code {result.returncode}'}")

@@ -5,11 +5,12 @@ A module whose schema has no MCP form is reported and left out; the others are l
 
 import keyword
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import jsonschema
 from apcore.registry.registry import MAX_MODULE_ID_LENGTH, MODULE_ID_PATTERN, RESERVED_WORDS
+from jsonschema import Draft202012Validator as Validator
+from jsonschema.exceptions import best_match
 
 from apcore_compiler import rules
 from apcore_compiler.findings import Findings
@@ -22,6 +23,7 @@ from apcore_mcp.adapters.names import openai_name
 from apcore_mcp.adapters.schema import CircularReference, SchemaConverter, inline_refs
 from apcore_mcp.adapters.tools import to_mcp_tool
 from apcore_openai.strict import to_strict
+from apcore_runtime.loading import describe_error
 
 __all__ = ["fault_of_id", "is_selected", "lower"]
 
@@ -62,46 +64,53 @@ def fault_of_id(module_id: str) -> str | None:
 
 
 def _lower_record(record: ModuleRecord, names: "_Names", converter: SchemaConverter, findings: Findings) -> Tool | None:
-    def report(rule: Rule, message: str) -> None:
-        findings.add(rule, message, record.module_id, record.file or "", record.line)
-
     try:
+        _check_nesting([getattr(record, name) for name in _NESTED])
         # A pydantic model cannot but produce a valid schema, and checking one takes milliseconds.
-        if faults := list(_schema_faults(record, record.plain_schemas)):
-            report(rules.SCHEMA_INVALID, "; ".join(faults))
-            return None
+        for side in record.plain_schemas:
+            Validator.check_schema(getattr(record, f"{side}_schema"))
         return _tool(record, names, converter)
-    except RecursionError:
-        report(rules.NESTING_TOO_DEEP, f"{record.module_id} is nested more than {MAX_NESTING} levels deep")
-    except CircularReference as error:
-        report(rules.REFERENCE_CIRCULAR, str(error))
     except Exception as error:
         # What is no schema at all may bring any pass down; the other modules are lowered all the same.
-        if faults := list(_schema_faults(record, ("input", "output"))):
-            report(rules.SCHEMA_INVALID, "; ".join(faults))
-        elif isinstance(error, KeyError):
-            report(rules.REFERENCE_UNRESOLVABLE, f"the schema refers to {error.args[0]!r}, which it does not define")
-        elif _has_other_type(record.input_schema):
-            report(rules.ROOT_NOT_OBJECT, str(error))
-        else:
-            report(rules.REFERENCE_UNRESOLVABLE, str(error))
-    return None
+        rule, message = _fault(record, error)
+        findings.add(rule, message, record.module_id, record.file or "", record.line)
+        return None
 
 
-def _schema_faults(record: ModuleRecord, sides: Iterable[str]) -> Iterator[str]:
-    for side in sides:
-        try:
-            jsonschema.Draft202012Validator.check_schema(getattr(record, f"{side}_schema"))
-        except jsonschema.SchemaError as error:
+def _fault(record: ModuleRecord, error: Exception) -> tuple[Rule, str]:
+    """What to say about a module that could not be lowered."""
+    if isinstance(error, RecursionError):
+        return rules.NESTING_TOO_DEEP, f"{record.module_id} is nested more than {MAX_NESTING} levels deep"
+    if isinstance(error, CircularReference):
+        return rules.REFERENCE_CIRCULAR, str(error)
+    if faults := "; ".join(_schema_faults(record)):
+        return rules.SCHEMA_INVALID, faults
+    if isinstance(error, KeyError):
+        return rules.REFERENCE_UNRESOLVABLE, f"the schema refers to {error.args[0]!r}, which it does not define"
+    if _has_other_type(record.input_schema):
+        return rules.ROOT_NOT_OBJECT, str(error)
+    if isinstance(error, ValueError):
+        return rules.REFERENCE_UNRESOLVABLE, str(error)
+    return rules.SCHEMA_INVALID, describe_error(error)
+
+
+def _schema_faults(record: ModuleRecord) -> Iterator[str]:
+    for side in ("input", "output"):
+        if error := best_match(Validator(Validator.META_SCHEMA).iter_errors(getattr(record, f"{side}_schema"))):
             yield f"{side} schema at {error.json_path}: {error.message}"
 
 
-def _nests_deeper(value: Any, limit: int) -> bool:
+_NESTED = ("input_schema", "output_schema", "metadata", "examples", "display", "resources")
+
+
+def _check_nesting(value: Any) -> None:
     level = [value]
-    for _ in range(limit):
+    for _ in range(MAX_NESTING):
         nested = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, dict | list)]
+        if not nested:
+            return
         level = [item for items in nested for item in items]
-    return bool(level)
+    raise RecursionError
 
 
 def _has_other_type(schema: dict[str, Any]) -> bool:
@@ -114,8 +123,7 @@ def _has_other_type(schema: dict[str, Any]) -> bool:
 
 def _tool(record: ModuleRecord, names: "_Names", converter: SchemaConverter) -> Tool:
     mcp = to_mcp_tool(record, converter)
-    if _nests_deeper([mcp, record.metadata, record.examples, record.display, record.resources], MAX_NESTING):
-        raise RecursionError
+    _check_nesting(mcp)
     parameters = _provider_schema(mcp["inputSchema"])
     tool_names, typer = names.of(record.module_id)
     return Tool(
@@ -163,8 +171,8 @@ class _Names:
 
 def _safe(name: str) -> str:
     """A name that is no keyword, and hides nothing that an annotation needs: `orders.list` must not become `list`."""
-    taken = keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in ANNOTATION_NAMES
-    return f"{name}_" if taken else name
+    # Soft keywords are names like any other, and which there are depends on the version of Python.
+    return f"{name}_" if keyword.iskeyword(name) or name in ANNOTATION_NAMES else name
 
 
 def _distinct(name: str, taken: set[str]) -> str:

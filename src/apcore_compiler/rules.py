@@ -17,10 +17,6 @@ class Severity(StrEnum):
     WARNING = "warning"
     INFO = "info"
 
-    @property
-    def rank(self) -> int:
-        return ("error", "warning", "info").index(self.value)
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:

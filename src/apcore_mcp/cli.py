@@ -1,17 +1,19 @@
 """The `apcore-mcp` command: the server, and the compiler's commands, which are imported when they are used."""
 
 import importlib
-import logging
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from apcore_mcp.serving import run_server
-from apcore_runtime.options import DEFAULT_NAME, LOG_LEVELS, TRANSPORTS, ServeOptions
+from apcore_runtime.options import ServeOptions
 from apcore_runtime.process import leave
+from apcore_runtime.slim import slim_package
 
 COMMANDS = {
     "build": "apcore_compiler.commands:build",
@@ -27,40 +29,34 @@ COMMANDS = {
     "watch": "apcore_compiler.commands:watch",
 }
 
-Decorator = Callable[..., Any]
+# Imported whole by the MCP SDK, for clients, for HTTP and for validating what the Executor validates.
+NOT_FOR_STDIO = ("mcp", "mcp.server", "httpx", "jsonschema")
 
-SERVE_OPTIONS: tuple[Decorator, ...] = (
-    click.option(
-        "--transport", type=click.Choice(TRANSPORTS), default="stdio", show_default=True, help="MCP transport."
-    ),
-    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on (HTTP)."),
-    click.option("--port", type=int, default=8000, show_default=True, help="Port to listen on, 1-65535 (HTTP)."),
-    click.option("--name", help=f"Server name, at most 255 characters.  [default: {DEFAULT_NAME}, or the build's]"),
-    click.option("--version", help="Server version.  [default: the package's, or the build's]"),
-    click.option("--log-level", type=click.Choice(LOG_LEVELS), default="INFO", show_default=True),
-    click.option("--tag", "tags", multiple=True, help="Offer only modules that have every given tag."),
-    click.option("--prefix", help="Offer only modules whose id begins so."),
-    click.option("--dynamic", is_flag=True, help="Follow modules registered while serving."),
-    click.option("--validate-inputs", is_flag=True, help="Hold arguments to the published schemas too."),
-    click.option("--explorer", is_flag=True, help="Serve the tool explorer (HTTP)."),
-    click.option("--explorer-prefix", default="/explorer", show_default=True, help="Where the explorer is."),
-    click.option("--allow-execute", is_flag=True, help="Let the explorer run tools."),
-    click.option("--metrics", is_flag=True, help="Serve Prometheus metrics at /metrics (HTTP)."),
-    click.option("--stateless", is_flag=True, help="Keep no session between requests (streamable HTTP)."),
-    click.option("--json-response", is_flag=True, help="Answer with JSON instead of event streams (streamable HTTP)."),
-    click.option("--allow-host", "allow_hosts", multiple=True, help="Accept this Host header beside loopback names."),
-    click.option(
-        "--allow-origin", "allow_origins", multiple=True, help="Accept this Origin, e.g. https://app.example."
-    ),
-    click.option("--identity", help="Who calls over stdio, as the ACL is to see them."),
-    click.option("--role", "roles", multiple=True, help="A role of that identity."),
-)
+Decorator = Callable[..., Any]
 
 
 def serve_options(command: Decorator) -> Any:
-    for option in reversed(SERVE_OPTIONS):
+    """The flags of every option of a server that can be written down."""
+    for option in (
+        click.option("--role", "roles", multiple=True, help="A role of that identity."),
+        click.option("--identity", help="Who calls over stdio, as the ACL is to see them."),
+        *(_flag(field) for field in reversed(fields(ServeOptions)) if field.metadata),
+    ):
         command = option(command)
     return command
+
+
+def _flag(field: Any) -> Decorator:
+    how = field.metadata
+    default = how.get("assumed", field.default)
+    kind: dict[str, Any] = {"type": click.Choice(how["choices"])} if "choices" in how else {"type": type(default or "")}
+    if isinstance(default, bool):
+        kind = {"is_flag": True}
+    elif "flag" in how:
+        kind = {"multiple": True}
+    flag = how.get("flag", field.name.replace("_", "-"))
+    shown = default is not None and default is not False
+    return click.option(f"--{flag}", field.name, default=default, show_default=shown, help=how["help"], **kind)
 
 
 class Commands(click.Group):
@@ -89,6 +85,8 @@ class Commands(click.Group):
 def command(context: click.Context, /, extensions_dir: str | None, **options: Any) -> None:
     """Serve apcore modules over MCP, or compile them: see the commands below."""
     if context.invoked_subcommand is not None:
+        if any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in context.params):
+            raise click.UsageError(f"The options of '{context.invoked_subcommand}' belong after its name.")
         return
     if extensions_dir is None:
         raise click.UsageError("Missing option '--extensions-dir'.")
@@ -121,14 +119,9 @@ def _directory(path: str) -> Path:
 
 
 def _discover(directory: Path) -> Any:
-    from apcore import Registry
+    from apcore_runtime.loading import load_registry
 
-    from apcore_runtime.loading import register_directory
-
-    registry = Registry()
-    for failure in register_directory(directory, registry):
-        logging.getLogger(__name__).warning("%s:%d is not offered: %s", failure.file, failure.line, failure.reason)
-    return registry
+    return load_registry(directory)
 
 
 def _serve(open_source: Callable[[], Any], given: dict[str, Any]) -> None:
@@ -136,6 +129,9 @@ def _serve(open_source: Callable[[], Any], given: dict[str, Any]) -> None:
         options = _options(**given)
     except (TypeError, ValueError) as error:
         _fail(str(error), 1)
+    if options.transport == "stdio":
+        for package in NOT_FOR_STDIO:
+            slim_package(package)
     try:
         run_server(open_source, options)
     except (OSError, RuntimeError) as error:
@@ -143,20 +139,21 @@ def _serve(open_source: Callable[[], Any], given: dict[str, Any]) -> None:
     leave()
 
 
-def _options(*, name: str | None, identity: str | None, roles: Sequence[str], port: int, **given: Any) -> ServeOptions:
-    if not 1 <= port <= 65535:
+def _options(*, identity: str | None, roles: Sequence[str], **flags: Any) -> ServeOptions:
+    given: dict[str, Any] = {
+        name: list(value) or None if isinstance(value, tuple) else value for name, value in flags.items()
+    }
+    if not 1 <= given["port"] <= 65535:
         raise ValueError("port must be between 1 and 65535")
-    if name == "":
+    if not given["name"]:
         raise ValueError("server name must not be empty")
     if roles and not identity:
         raise ValueError("--role needs --identity")
-    for several in ("tags", "allow_hosts", "allow_origins"):
-        given[several] = list(given[several]) or None
     if identity:
         from apcore import Identity
 
         given["identity"] = Identity(id=identity, roles=tuple(roles))
-    return ServeOptions(port=port, name=DEFAULT_NAME if name is None else name, **given)
+    return ServeOptions(**given)
 
 
 def _fail(message: str, code: int) -> NoReturn:

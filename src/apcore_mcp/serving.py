@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from apcore_runtime.options import DEFAULT_NAME, ServeOptions
-from apcore_runtime.process import GRACE, bind, call_back, run_until_stopped, serve_asgi
+from apcore_runtime.process import GRACE, bind, call_back, configure_logging, run_until_stopped, serve_asgi
 from apcore_runtime.surface import Surface
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def async_serve(registry_or_executor: "Registry | Executor | Surface", **o
     """An ASGI application to mount in another; it serves while the context is open."""
     chosen = ServeOptions(**{"transport": "streamable-http", **options})
     _check_source(registry_or_executor)
-    _configure_logging(chosen.log_level)
+    configure_logging(chosen.log_level)
     server = _Server(registry_or_executor, chosen)
     app = server.http_app()
     async with server.lifespan(), app.running():
@@ -44,7 +44,7 @@ async def async_serve(registry_or_executor: "Registry | Executor | Surface", **o
 
 def run_server(open_source: Callable[[], "Registry | Executor | Surface"], options: ServeOptions) -> None:
     """Serve what `open_source` returns; on stdio it is opened only once stdout is safe from what modules print."""
-    _configure_logging(options.log_level)
+    configure_logging(options.log_level)
     if options.transport == "stdio":
         from apcore_runtime.stdio import claim_streams
 
@@ -79,21 +79,16 @@ class _Server:
         on_stdio = options.transport == "stdio"
         router = ExecutionRouter(self.tools, lambda: self.executor)
         self.service = ToolService(self.tools, router, options.identity if on_stdio else None, prebuilt=on_stdio)
-        self.endpoint = Endpoint(
-            self.service.answers,
-            *self._name_and_version(),
-            schema_of=self.service.input_schema,
-            list_changed=self._follows,
-        )
+        name, version = self._name_and_version()
+        self.endpoint = Endpoint(self.service.answers, name, version, self.service.input_schema, self._follows)
 
     def _name_and_version(self) -> tuple[str, str]:
         from apcore_mcp import __version__
 
         name, version = self._options.name, self._options.version
-        if self._surface is not None:
-            name = self._surface.name if name == DEFAULT_NAME else name
-            version = version or self._surface.version
-        return name, version or __version__
+        if self._surface is None:
+            return name, version or __version__
+        return self._surface.name if name == DEFAULT_NAME else name, version or self._surface.version or __version__
 
     @cached_property
     def executor(self) -> "Executor":
@@ -129,7 +124,7 @@ class _Server:
     async def run_http(self, listener: Any, stop: asyncio.Event) -> None:
         app = self.http_app()
         async with self.lifespan(), app.running():
-            await serve_asgi(app.asgi, listener, stop, app.close_streams)
+            await serve_asgi(app.asgi, listener, stop, app.drain)
 
     def http_app(self) -> "HttpApp":
         from apcore_mcp.server.http import HttpApp, metrics_route
@@ -186,16 +181,6 @@ def _check_source(source: Any) -> None:
         from apcore_mcp.adapters.selection import registry_of
 
         registry_of(source)
-
-
-def _configure_logging(level: str | None) -> None:
-    if level is None:
-        return
-    logging.basicConfig(level=level.upper())
-    logging.getLogger("apcore_mcp").setLevel(level.upper())
-    if level.upper() == "INFO":
-        # The SDK has a line for every request.
-        logging.getLogger("mcp").setLevel(logging.WARNING)
 
 
 def _signature() -> inspect.Signature:

@@ -14,6 +14,7 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+BODY_LIMIT = 4 * 2**20
 _STATUS = {"MODULE_NOT_FOUND": 404, "SCHEMA_VALIDATION_ERROR": 400, "GENERAL_INVALID_INPUT": 400}
 
 
@@ -53,8 +54,11 @@ def explorer_routes(server: Explored, page: bytes, prefix: str, *, allow_execute
         # A form of another site can send text, but not this type.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return _error("The body must be application/json", 415)
+        body = await _body(request)
+        if body is None:
+            return _error("The body is too large", 413)
         try:
-            arguments = json.loads(await request.body() or b"{}")
+            arguments = json.loads(body or b"{}")
         except ValueError:
             arguments = None
         if not isinstance(arguments, dict):
@@ -67,6 +71,15 @@ def explorer_routes(server: Explored, page: bytes, prefix: str, *, allow_execute
         Route(prefix + "/tools/{name}", detail, methods=["GET"]),
         Route(prefix + "/tools/{name}/call", call, methods=["POST"]),
     ]
+
+
+async def _body(request: Request) -> bytes | None:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_LIMIT:
+            return None
+    return body
 
 
 def _summary(tool: dict[str, Any]) -> dict[str, Any]:

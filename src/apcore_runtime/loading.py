@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import importlib.util
 import inspect
+import logging
 import re
 import sys
 import threading
@@ -30,7 +31,18 @@ from apcore.registry.multi_class import class_name_to_segment
 from apcore.registry.scanner import scan_extensions
 from pydantic import BaseModel
 
-__all__ = ["LoadFailure", "Loaded", "SourceFile", "load_entry", "load_file", "register_directory", "scan_directory"]
+__all__ = [
+    "LoadFailure",
+    "Loaded",
+    "SourceFile",
+    "load_entry",
+    "load_file",
+    "load_registry",
+    "register_directory",
+    "scan_directory",
+]
+
+logger = logging.getLogger("apcore_mcp.runtime")
 
 BINDING_SUFFIX = ".binding.yaml"
 
@@ -124,6 +136,14 @@ def register_directory(root: Path, registry: Registry) -> list[LoadFailure]:
     return problems
 
 
+def load_registry(root: Path) -> Registry:
+    """A registry of all modules below `root`; what could not be loaded is logged."""
+    registry = Registry()
+    for failure in register_directory(root, registry):
+        logger.warning("%s:%d is not offered: %s", failure.file, failure.line, failure.reason)
+    return registry
+
+
 def describe_error(error: BaseException) -> str:
     """The type and the first line of an exception's message, without the place that parsers repeat in theirs."""
     messages = (getattr(error, name, None) for name in ("message", "msg", "problem"))
@@ -135,12 +155,47 @@ def _is_private(relative: Path) -> bool:
     return any(part.startswith(("_", ".")) for part in relative.parts)
 
 
+class _Helpers:
+    """Makes what lies beside the modules importable, for one directory at a time: two may each have a `_shop`."""
+
+    def __init__(self) -> None:
+        self._root: Path | None = None
+        self._aside: dict[Path, dict[str, ModuleType]] = {}
+
+    def use(self, root: Path) -> None:
+        if root == self._root:
+            return
+        if self._root is not None:
+            self._aside[self._root] = self._take_out(self._root)
+        # Last, so that no extension can shadow an installed package.
+        sys.path.append(str(root))
+        sys.modules.update(self._aside.pop(root, {}))
+        self._root = root
+
+    def _take_out(self, root: Path) -> dict[str, ModuleType]:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(str(root))
+        names = [name for name, module in list(sys.modules.items()) if _is_helper(name, module, root)]
+        return {name: sys.modules.pop(name) for name in names}
+
+
+_helpers = _Helpers()
+
+
+def _is_helper(name: str, module: ModuleType, root: Path) -> bool:
+    """Whether a module was imported by way of `root`, and not from an environment that happens to lie below it."""
+    known = getattr(module, "__dict__", {})
+    location = Path(known.get("__file__") or next(iter(known.get("__path__") or ()), ""))
+    if not location.is_relative_to(root):
+        return False
+    first = location.relative_to(root).parts[:1]
+    return first in ((name.partition(".")[0],), (f"{name}.py",))
+
+
 @contextlib.contextmanager
 def _user_code(root: Path) -> Iterator[None]:
     """Let files import their neighbours, keep stdout clean, and leave apcore's default registry as it was."""
-    if str(root) not in sys.path:
-        # Last, so that no extension can shadow an installed package.
-        sys.path.append(str(root))
+    _helpers.use(root)
     default = apcore._get_default_client().registry
     before = set(default.list(visibility=["public", "hidden"]))
     try:
@@ -207,8 +262,10 @@ def _classes(source: SourceFile, python: ModuleType, meta: dict[str, Any]) -> li
         if not inspect.isclass(cls := getattr(python, name, None)):
             raise LookupError(f"entry_point {name!r} of {source.path.stem}_meta.yaml is no class of the file")
         return [(source.module_id, name, cls)]
-    members = inspect.getmembers(python, inspect.isclass)
-    classes = [(name, cls) for name, cls in members if _is_module(cls, python) and name == cls.__name__]
+    # By class, so that an alias is no second module; a class goes by its own name where it has it.
+    members = sorted(inspect.getmembers(python, inspect.isclass), key=lambda member: member[0] == member[1].__name__)
+    found = {cls: name for name, cls in members if _is_module(cls, python)}
+    classes = sorted(((name, cls) for cls, name in found.items()), key=lambda member: member[0])
     if len(classes) == 1:
         return [(source.module_id, *classes[0])]
     marked = [(name, cls) for name, cls in classes if getattr(cls, "_apcore_multi_class", False)]
@@ -264,7 +321,7 @@ def _load_bindings(source: SourceFile) -> tuple[list[Loaded], list[LoadFailure]]
     return found, failures
 
 
-def _load_binding(source: SourceFile, entry: dict[str, Any]) -> FunctionModule:
+def _load_binding(source: SourceFile, entry: Any) -> FunctionModule:
     if not isinstance(entry, dict) or not {"module_id", "target"} <= entry.keys():
         raise ValueError("a binding is a mapping with 'module_id' and 'target'")
     loader = BindingLoader()

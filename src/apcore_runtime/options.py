@@ -1,7 +1,7 @@
 """What can be chosen about a server, in one record."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,33 +16,33 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 Callback = Callable[[], Awaitable[None] | None]
 
 
+def _option(default: Any, help: str, **how: Any) -> Any:
+    """A field that the command line offers too; `how` says what its flag has beyond the field's type."""
+    return field(default=default, metadata={"help": help, **how})
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
-    """Everything that can be chosen about a server."""
-
-    transport: str = "stdio"
-    host: str = "127.0.0.1"
-    port: int = 8000
-    name: str = DEFAULT_NAME
-    version: str | None = None
+    transport: str = _option("stdio", "MCP transport.", choices=TRANSPORTS)
+    host: str = _option("127.0.0.1", "Address to listen on (HTTP).")
+    port: int = _option(8000, "Port to listen on, 1-65535 (HTTP).")
+    name: str = _option(DEFAULT_NAME, "Server name, at most 255 characters; a build has its own.")
+    version: str | None = _option(None, "Server version; else the build's, else this package's.")
     on_startup: Callback | None = None
     on_shutdown: Callback | None = None
-    tags: list[str] | None = None
-    prefix: str | None = None
-    log_level: str | None = None
-    # Follow what is registered and unregistered while serving.
-    dynamic: bool = False
-    # Hold arguments to the published schema as well as to the module's own model.
-    validate_inputs: bool = False
-    explorer: bool = False
-    explorer_prefix: str = "/explorer"
-    # Let the explorer run tools.
-    allow_execute: bool = False
-    metrics: bool = False
-    stateless: bool = False
-    json_response: bool = False
-    allow_hosts: list[str] | None = None
-    allow_origins: list[str] | None = None
+    tags: Sequence[str] | None = _option(None, "Offer only modules that have this tag; may be repeated.", flag="tag")
+    prefix: str | None = _option(None, "Offer only modules whose id begins so.")
+    log_level: str | None = _option(None, "Log verbosity.", choices=LOG_LEVELS, assumed="INFO")
+    dynamic: bool = _option(False, "Follow what is registered and unregistered while serving.")
+    validate_inputs: bool = _option(False, "Hold arguments to the published schema, beside the module's own model.")
+    explorer: bool = _option(False, "Serve the tool explorer (HTTP).")
+    explorer_prefix: str = _option("/explorer", "Where the explorer is.")
+    allow_execute: bool = _option(False, "Let the explorer run tools.")
+    metrics: bool = _option(False, "Serve Prometheus metrics at /metrics (HTTP).")
+    stateless: bool = _option(False, "Keep no session between requests (streamable HTTP).")
+    json_response: bool = _option(False, "Answer with JSON instead of event streams (streamable HTTP).")
+    allow_hosts: Sequence[str] | None = _option(None, "Accept this Host beside loopback names.", flag="allow-host")
+    allow_origins: Sequence[str] | None = _option(None, "Accept this Origin beside loopback ones.", flag="allow-origin")
     # Who calls over stdio; on HTTP the verified token says so.
     identity: "Identity | None" = None
     # The MCP SDK's own `TokenVerifier` and `AuthSettings`.

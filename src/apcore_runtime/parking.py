@@ -68,6 +68,11 @@ class ParkedCalls:
         call.answer(answer)
         return await self._proceed(call)
 
+    def give_up(self) -> None:
+        """End the calls that wait, when nobody can answer any more."""
+        for token in list(self._calls):
+            self._expire(token)
+
     async def _proceed(self, call: _Call) -> Any:
         question = await call.next_question()
         if question is None:

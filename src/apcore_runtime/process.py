@@ -1,6 +1,7 @@
 """How a server lives and ends in its process: signals, worker threads, the listening socket."""
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import os
@@ -10,13 +11,12 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
 from typing import Any
 
-__all__ = ["GRACE", "bind", "call_back", "leave", "run_until_stopped", "serve_asgi"]
+__all__ = ["GRACE", "bind", "call_back", "configure_logging", "leave", "run_until_stopped", "serve_asgi"]
 
 # Calls in flight have this long to finish; what follows must fit into the fifth second.
-GRACE = 4.0
+GRACE = 3.5
 # Modules that are not async each occupy a thread, and one that hangs keeps it.
 THREADS = 64
 
@@ -26,6 +26,16 @@ class _Threads(ThreadPoolExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait=False, cancel_futures=True)
+
+
+def configure_logging(level: str | None) -> None:
+    if level is None:
+        return
+    logging.basicConfig(level=level.upper())
+    logging.getLogger("apcore_mcp").setLevel(level.upper())
+    if level.upper() == "INFO":
+        # The SDK has a line for every request.
+        logging.getLogger("mcp").setLevel(logging.WARNING)
 
 
 async def call_back(callback: Callable[[], Awaitable[None] | None] | None) -> None:
@@ -46,7 +56,7 @@ def run_until_stopped(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     asyncio.run(start())
 
 
-@contextmanager
+@contextlib.contextmanager
 def _signals_call(stop: Callable[[], Any]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -86,24 +96,26 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def serve_asgi(
-    app: Any, listener: socket.socket, stop: asyncio.Event, close_streams: Callable[[], Awaitable[None]]
+    app: Any, listener: socket.socket, stop: asyncio.Event, drain: Callable[[], Awaitable[None]]
 ) -> None:
-    """Serve until `stop`; then no connection is accepted, and `close_streams` ends those that would stay open."""
+    """Serve until `stop`; then accept no connection, and leave those there are to `drain` for a while."""
     import uvicorn
 
     class Server(uvicorn.Server):
         # Uvicorn raises the signals it caught again when it is done, and a clean stop would end in an error.
         def capture_signals(self) -> Any:
-            return nullcontext()
+            return contextlib.nullcontext()
 
-    server = Server(
-        uvicorn.Config(app, log_config=None, lifespan="off", access_log=False, timeout_graceful_shutdown=int(GRACE))
-    )
+    server = Server(uvicorn.Config(app, log_config=None, lifespan="off", access_log=False, timeout_graceful_shutdown=1))
 
     async def stop_serving() -> None:
         await stop.wait()
+        for accepting in server.servers:
+            accepting.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(drain(), GRACE)
+        # Not before: event streams watch this, and end whatever they still had to send.
         server.should_exit = True
-        await close_streams()
 
     stopping = asyncio.create_task(stop_serving())
     try:

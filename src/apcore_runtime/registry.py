@@ -26,7 +26,7 @@ class SurfaceRegistry(Registry):
             return
         with self._fill_lock:
             if module_id in self._pending:
-                self.register(module_id, self._proxy(module_id))
+                super().register(module_id, self._proxy(module_id))
                 self._pending.discard(module_id)
 
     def _fill_all(self) -> None:
@@ -51,6 +51,30 @@ class SurfaceRegistry(Registry):
     def get(self, module_id: str, version_hint: str | None = None) -> Any:
         self._fill(module_id)
         return super().get(module_id, version_hint)
+
+    def register(self, module_id: str, *args: Any, **kwargs: Any) -> None:
+        self._fill(module_id)
+        super().register(module_id, *args, **kwargs)
+
+    def unregister(self, module_id: str, **kwargs: Any) -> bool:
+        self._fill(module_id)
+        return bool(super().unregister(module_id, **kwargs))
+
+    def safe_unregister(self, module_id: str, **kwargs: Any) -> bool:
+        self._fill(module_id)
+        return bool(super().safe_unregister(module_id, **kwargs))
+
+    def acquire(self, module_id: str) -> Any:
+        self._fill(module_id)
+        return super().acquire(module_id)
+
+    def get_module_metadata(self, module_id: str) -> dict[str, Any]:
+        self._fill(module_id)
+        return dict(super().get_module_metadata(module_id))
+
+    def get_declared_annotations(self, module_id: str) -> Any:
+        self._fill(module_id)
+        return super().get_declared_annotations(module_id)
 
     def has(self, module_id: str) -> bool:
         return module_id in self._pending or bool(super().has(module_id))

@@ -1,19 +1,31 @@
-"""The tools of a surface that a filter lets through."""
+"""What a server offers: the tools that a filter lets through."""
 
 import json
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from apcore_runtime.surface import Surface
 
-__all__ = ["SelectedTools"]
+__all__ = ["SelectedTools", "Tools"]
+
+
+class Tools(Protocol):
+    """What a server offers; a tool that a filter leaves out can be neither listed, called nor read about."""
+
+    @property
+    def count(self) -> int: ...
+    def tool(self, name: str) -> dict[str, Any] | None: ...
+    def tools(self) -> list[dict[str, Any]]: ...
+    def listed(self) -> bytes: ...
+    def docs(self) -> dict[str, str]: ...
 
 
 class SelectedTools:
     """A tool that the filter leaves out does not exist; without one nothing is parsed until a tool is asked for."""
 
-    def __init__(self, surface: Surface, tags: list[str] | None = None, prefix: str | None = None) -> None:
-        self._surface, self._tags, self._prefix = surface, tags or [], prefix or ""
+    def __init__(self, surface: Surface, tags: Sequence[str] | None = None, prefix: str | None = None) -> None:
+        self._surface, self._tags, self._prefix = surface, set(tags or ()), prefix or ""
         self._parsed: dict[str, dict[str, Any]] = {}
 
     @cached_property
@@ -23,7 +35,7 @@ class SelectedTools:
     def _admits(self, name: str) -> bool:
         if not name.startswith(self._prefix):
             return False
-        return not self._tags or set(self._tags) <= set(self._surface.spec(name).tags)
+        return not self._tags or self._tags <= set(self._surface.spec(name).tags)
 
     @property
     def _is_whole(self) -> bool:

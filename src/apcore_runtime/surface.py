@@ -34,7 +34,10 @@ class Surface:
     def __init__(self, directory: Path, extensions_dir: Path | None = None) -> None:
         self.directory = directory.resolve()
         self._extensions_dir = extensions_dir
-        self._lines = self._read("tools.json").split(b"\n")[1:-2]
+        first, *self._lines, last = self._read("tools.json").splitlines() or [b"", b""]
+        # A conflict marker, or the hand of a formatter: better refused than sent to a client.
+        if (first, last) != (b'{"tools":[', b"]}") or not all(line.startswith(b'{"name":"') for line in self._lines):
+            raise NotASurface(f"{self.directory / 'tools.json'} is not as `apcore-mcp build` wrote it; build it again")
 
     @cached_property
     def package(self) -> ModuleType:

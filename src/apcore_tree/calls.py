@@ -64,7 +64,6 @@ class Read(Call):
     def __init__(self, service: TreeService, tool: Tool, arguments: Json, caller: Caller) -> None:
         super().__init__(service, tool, arguments, caller)
         paging = arguments.get("paging", arguments)
-        self._query = query_hash(tool.name, arguments)
         self.limit: int = paging.get("limit") or paging.get("pageSize") or tool.page_size
         token = paging.get("pageToken")
         self._position = None if token is None else service.page_tokens.read(self._query, token)
@@ -73,6 +72,10 @@ class Read(Call):
             self._pin = service.sessions.pin(self.session, service.now())
         if self._pin is not None:
             self.source = Pinned(self.tree, service.sessions.pinned(self.session, self._pin, service.now()))
+
+    @property
+    def _query(self) -> str:
+        return query_hash(self.tool.name, self.arguments)
 
     @property
     def after(self) -> Any:

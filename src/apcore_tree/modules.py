@@ -84,9 +84,14 @@ class TreeModule:
             paginated=tool.paginated,
         )
 
+    @property
+    def waits(self) -> bool:
+        """Whether the next call leaves the event loop to a thread."""
+        return self.service.is_long(self.tool.name)
+
     async def execute(self, inputs: Json, context: Context[Any]) -> Json:
         name, caller = self.tool.name, caller_of(context)
-        if self.service.is_long(name):
+        if self.waits:
             return await asyncio.to_thread(self.service.run, name, inputs, caller)
         return self.service.run(name, inputs, caller)
 

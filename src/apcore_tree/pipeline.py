@@ -6,12 +6,19 @@ removed or replaced; lookup and validation do the same work without generating s
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from apcore.acl import ACL
-from apcore.builtin_steps import BuiltinInputValidation, BuiltinModuleLookup, BuiltinOutputValidation
+from apcore.builtin_steps import (
+    BuiltinExecute,
+    BuiltinInputValidation,
+    BuiltinModuleLookup,
+    BuiltinOutputValidation,
+)
+from apcore.cancel import ExecutionCancelledError
 from apcore.context import GovernanceProjection
-from apcore.errors import ModuleDisabledError
+from apcore.errors import ModuleDisabledError, ModuleTimeoutError
 from apcore.executor import Executor
 from apcore.pipeline import BaseStep, PipelineContext, PipelineState, StepResult
 from apcore.registry import Registry
@@ -25,7 +32,6 @@ from apcore_tree.tools.tool import Tool
 
 __all__ = ["install_tree", "tree_executor"]
 
-_ONLY_TREE = ("tree.*",)
 _CONTINUE = StepResult(action="continue")
 _LOGGED_TYPES = ("string", "integer", "boolean")
 
@@ -34,11 +40,12 @@ class CallRate(BaseStep):
     """Counts the agent's calls before anything is decided about them; a dry run is free."""
 
     def __init__(self, service: TreeService) -> None:
-        super().__init__("tree_call_rate", "Limit how often one agent calls", match_modules=_ONLY_TREE)
+        super().__init__("tree_call_rate", "Limit how often one agent calls")
         self._service = service
 
     async def execute(self, ctx: PipelineContext) -> StepResult:
-        self._service.rate.hit(caller_of(ctx.context).id)
+        if not self._service.rate.unlimited and _is_tree(ctx):
+            self._service.rate.hit(caller_of(ctx.context).id)
         return _CONTINUE
 
 
@@ -46,11 +53,11 @@ class Replay(BaseStep):
     """Answers a repeated request after the access check and before a human is asked again."""
 
     def __init__(self, service: TreeService) -> None:
-        super().__init__("tree_replay", "Return the answer to a repeated request", match_modules=_ONLY_TREE)
+        super().__init__("tree_replay", "Return the answer to a repeated request")
         self._service = service
 
     async def execute(self, ctx: PipelineContext) -> StepResult:
-        if "idempotencyKey" in ctx.inputs:
+        if "idempotencyKey" in ctx.inputs and _is_tree(ctx):
             known = self._service.replay(_tool_name(ctx), ctx.inputs, caller_of(ctx.context))
             if known is not None:
                 ctx.output = known
@@ -66,7 +73,7 @@ class FailureAudit:
 
     def on_step_error(self, step_name: str, state: PipelineState, error: Exception) -> None:
         ctx = state.context
-        if ctx.module_id.startswith("tree."):
+        if _is_tree(ctx):
             self._service.audit_failure(_tool_name(ctx), ctx.inputs, caller_of(ctx.context), as_tree_error(error))
 
 
@@ -93,6 +100,21 @@ class LeanInput(BuiltinInputValidation):
         return _CONTINUE
 
 
+class LeanExecute(BuiltinExecute):
+    """A tool that never waits cannot be timed out on the way, so it needs no task of its own."""
+
+    async def execute(self, ctx: PipelineContext) -> StepResult:
+        module, context = ctx.module, ctx.context
+        if not isinstance(module, TreeModule) or module.waits:
+            return await super().execute(ctx)
+        if context.cancel_token is not None and context.cancel_token.is_cancelled:
+            raise ExecutionCancelledError()
+        if context.global_deadline is not None and time.time() > context.global_deadline:
+            raise ModuleTimeoutError(module_id=ctx.module_id, timeout_ms=0)
+        ctx.output = await module.execute(ctx.inputs, context)
+        return _CONTINUE
+
+
 class LeanOutput(BuiltinOutputValidation):
     """Checks results only when asked to: they are this package's own."""
 
@@ -110,6 +132,11 @@ class LeanOutput(BuiltinOutputValidation):
         return _CONTINUE
 
 
+def _is_tree(ctx: PipelineContext) -> bool:
+    # Cheaper than a step's own `match_modules`, which compiles its patterns on every call.
+    return ctx.module_id.startswith("tree.")
+
+
 def _tool_name(ctx: PipelineContext) -> str:
     return ctx.module_id.removeprefix("tree.")
 
@@ -123,11 +150,12 @@ def _loggable(inputs: Json, tool: Tool) -> Json:
     }
 
 
-def _lean_steps(usual: BuiltinModuleLookup, check_output: bool) -> list[BaseStep]:
+def _lean_steps(usual: BuiltinModuleLookup, config: Any, check_output: bool) -> list[BaseStep]:
     redaction = usual._redaction
     return [
         LeanLookup(registry=usual._registry, toggle_state=usual._toggle_state, redaction=redaction),
         LeanInput(redaction=redaction),
+        LeanExecute(config=config),
         LeanOutput(check_output, redaction),
     ]
 
@@ -139,7 +167,8 @@ def install_tree(executor: Executor, service: TreeService, *, check_output: bool
     usual = strategy.steps[places["module_lookup"]]
     if isinstance(usual, BuiltinModuleLookup):
         # Same names, same places: the strategy's index stays true.
-        for step in _lean_steps(usual, check_output):
+        config = getattr(strategy.steps[places["execute"]], "_config", None)
+        for step in _lean_steps(usual, config, check_output):
             if step.name in places:
                 strategy.steps[places[step.name]] = step
     strategy.insert_before("acl_check", CallRate(service))

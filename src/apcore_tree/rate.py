@@ -20,6 +20,10 @@ class RateLimit:
         self._item = None if rate is None else parse(rate)
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
+    @property
+    def unlimited(self) -> bool:
+        return self._item is None
+
     def hit(self, agent: str) -> None:
         """Count one call, or raise with the seconds to wait."""
         if self._item is None or self._limiter.hit(self._item, agent):

@@ -26,7 +26,7 @@ from apcore_tree.engine.payload_types import PayloadType, PayloadTypes
 from apcore_tree.engine.rulesets import Ruleset, Rulesets
 from apcore_tree.engine.source import Pinned
 from apcore_tree.engine.tokens import Token
-from apcore_tree.engine.tree import NewIds, Tree, random_ids
+from apcore_tree.engine.tree import NewIds, RandomIds, Tree
 from apcore_tree.errors import Forbidden, Internal, InvalidArgument, NotFound, TreeError, as_tree_error
 from apcore_tree.rate import RateLimit
 from apcore_tree.session import Session, Sessions
@@ -63,7 +63,7 @@ class TreeService:
         payload_types: tuple[PayloadType, ...] = (),
         rulesets: tuple[Ruleset, ...] = (),
         root: Json | None = None,
-        new_ids: NewIds = random_ids,
+        new_ids: NewIds | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`root` is the payload of the root of a tree made here; a stored tree keeps its own."""
@@ -72,7 +72,7 @@ class TreeService:
         self.types = PayloadTypes(payload_types)
         self.rulesets = Rulesets(rulesets)
         self.now = clock
-        self._new_ids = new_ids
+        self._new_ids = new_ids or RandomIds()
         self.tree = self._open(root)
         self.sessions = Sessions(self.tree, self.settings)
         self.page_tokens = PageTokens()

@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,3 +63,16 @@ def without_privileges() -> Callable[[], None] | None:
             libc.prctl(drop_from_bounding_set, capability, 0, 0, 0)
 
     return drop
+
+
+def environment_without(directory: Path, package: str) -> str:
+    """A virtual environment with all that is installed here but one package."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
+    for place, target in (
+        ("purelib", next(directory.glob("lib/python*/site-packages"))),
+        ("scripts", directory / "bin"),
+    ):
+        for entry in Path(sysconfig.get_path(place)).iterdir():
+            if not entry.name.startswith(package) and not (target / entry.name).exists():
+                (target / entry.name).symlink_to(entry)
+    return str(directory / "bin" / "python")

@@ -4,12 +4,11 @@ import os
 import resource
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compiler.running import extensions, invoke, run, tree, without_privileges
+from tests.compiler.running import environment_without, extensions, invoke, run, tree, without_privileges
 from tests.requirements import requirement
 
 from apcore_compiler.commands import build, check, export, snapshot
@@ -201,7 +200,9 @@ def test_a_disk_that_is_full_half_way_through_costs_nothing(existing: bool, out:
         # Enough for the small files, which come first, and too little for the explorer's page.
         resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
 
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    # Not measured: the record of the measurement would not fit either.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE")}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
     result = run("build", source, "-o", target, preexec_fn=limit_files, env=environment)
     assert (result.returncode, result.stderr) == (2, "Error: File too large\n")
     assert tree(tmp_path) == before
@@ -213,14 +214,3 @@ def test_a_missing_ruff_is_named(out: Path, tmp_path: Path) -> None:
     result = run("build", source, "-o", out, python=python)
     assert (result.returncode, result.stderr) == (2, "Error: ruff is not installed; `pip install ruff`\n")
     assert tree(out) == before
-
-
-def environment_without(directory: Path, package: str) -> str:
-    """A virtual environment with all that is installed here but one package."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
-    installed = Path(sysconfig.get_path("purelib"))
-    target = next(directory.glob("lib/python*/site-packages"))
-    for entry in installed.iterdir():
-        if not entry.name.startswith(package):
-            (target / entry.name).symlink_to(entry)
-    return str(directory / "bin" / "python")

@@ -72,6 +72,10 @@ def test_build_writes_the_expected_files(case: str, snapshot: SnapshotAssertion,
         assert {path for path in found if "__pycache__" not in path} == {one.path for one in kept(case, compiled(case))}
 
 
+def test_the_case_that_is_kept_whole_is_a_build_like_any_other() -> None:
+    assert not compiled(WHOLE).artifacts.diff(CASES / WHOLE / "expected")
+
+
 @each_case
 def test_compiling_again_gives_the_same_bytes(case: str) -> None:
     assert compile_case(case).artifacts == compiled(case).artifacts

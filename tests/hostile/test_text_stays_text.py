@@ -17,7 +17,7 @@ from tests.hostile.strings import EVIL
 from apcore_compiler.artifacts import Artifact
 from apcore_compiler.compile import analyse, compile_snapshot
 from apcore_compiler.emit import EMITTERS
-from apcore_compiler.emit.quoting import TEMPLATES
+from apcore_compiler.emit.quoting import TEMPLATES, quote_docstring, quote_python
 from apcore_compiler.settings import Settings
 from apcore_compiler.snapshot import ModuleRecord, Snapshot
 from apcore_runtime import load
@@ -167,6 +167,24 @@ def test_generated_code_imports_without_side_effects(
     assert (spec.tags, spec.entry, spec.details["metadata"]) == ((text,), text, {text: {text: [text]}})
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert capfd.readouterr() == ("", "")
+
+
+def test_characters_that_only_some_versions_of_python_know_are_written_by_all_alike() -> None:
+    """U+1FAE8 came with Python 3.12 and U+1C89 with 3.14; `repr` escapes them before."""
+    assert quote_python(["\U0001fae8 \u1c89", 1, None]) == '["\U0001fae8 \u1c89", 1, None]'
+    assert quote_docstring("\U0001fae8 \u1c89") == '"""\U0001fae8 \u1c89"""'
+
+
+scalars = st.text(st.characters()) | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
+values = st.recursive(
+    scalars | st.none(),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.tuples(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(values)
+def test_a_quoted_value_reads_as_the_value(value: Any) -> None:
+    assert ast.literal_eval(quote_python(value)) == value
 
 
 QUOTING = {"annotation", "docstring", "html", "name", "py", "script_json"}

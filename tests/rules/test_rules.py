@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from apcore_compiler.compile import analyse
+from apcore_compiler.compile import analyse, compile_snapshot
 from apcore_compiler.findings import Finding, Findings
 from apcore_compiler.program import Program
 from apcore_compiler.rules import RULES, Rule, Severity
 from apcore_compiler.settings import Settings
 from apcore_compiler.snapshot import read_source
+from apcore_runtime import load
 
 FOLDERS = {path.name: path for path in Path(__file__).parent.iterdir() if path.is_dir() and path.name[0] != "_"}
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.slug)
@@ -74,6 +75,14 @@ def test_an_error_withholds_its_own_tool_and_no_other(rule: Rule) -> None:
 def test_a_rule_can_be_turned_off(rule: Rule) -> None:
     _, findings = analyse_input(rule, "breaks", Settings(rules={rule.slug: "off"}))
     assert about(rule, findings) == []
+
+
+@each_rule
+def test_what_is_built_with_a_rule_turned_off_is_sound_all_the_same(rule: Rule, tmp_path: Path) -> None:
+    program, _ = analyse_input(rule, "breaks", Settings(rules={rule.slug: "off"}))
+    compile_snapshot(program.snapshot, program.settings, tmp_path).artifacts.write(tmp_path)
+    surface = load(tmp_path)
+    assert {surface.spec(name).module_id for name in surface.names} == {tool.record.module_id for tool in program.tools}
 
 
 @each_rule

@@ -3,7 +3,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.server.clients import ROOT, environment
 
 

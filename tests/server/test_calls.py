@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from apcore import ACL, ACLRule
 from apcore.middleware import Middleware
-
 from tests.requirements import requirement
 from tests.server.clients import connected, http_client, http_server
 from tests.server.modules import (
@@ -211,6 +210,21 @@ async def test_chunks_and_reports_share_one_rising_counter() -> None:
     assert (values[0], values[1], values[-1]) == (1, 50, 51)
 
 
+@requirement("FR-EXT-003")
+async def test_the_documented_keys_lead_to_the_clients_progress_and_questions() -> None:
+    import apcore_mcp
+
+    assert (apcore_mcp.MCP_PROGRESS_KEY, apcore_mcp.MCP_ELICIT_KEY) == ("_mcp_progress", "_mcp_elicit")
+
+    async def directly(inputs: dict[str, Any], context: Any) -> dict[str, Any]:
+        await context.data[apcore_mcp.MCP_PROGRESS_KEY](7, 9, "direct")
+        return {"answer": await context.data[apcore_mcp.MCP_ELICIT_KEY]("Well?", None)}
+
+    async with connected(registry_of(direct=Function(directly)), answers=[{}]) as client:
+        result = await client.call_with_progress("direct")
+    assert (client.progress, result["structuredContent"]) == ([(7, 9, "direct")], {"answer": {}})
+
+
 @requirement("FR-EXT-002")
 async def test_an_answer_of_the_user_reaches_the_module() -> None:
     async with connected(registry_of(ask=Function(ask_name)), answers=[{"name": "Ada"}]) as client:
@@ -240,7 +254,7 @@ async def test_a_cancelled_call_reaches_the_module_and_frees_its_place() -> None
         else:
             call.cancel()
         assert await asyncio.to_thread(waiter.cancelled.wait, 10)
-        with pytest.raises((Exception, asyncio.CancelledError)):  # noqa: PT011, B017 - an error of either SDK
+        with pytest.raises((Exception, asyncio.CancelledError)):
             await call
         assert await client.text("add", {"a": 1}) == '{"total": 2}'
 
@@ -281,25 +295,23 @@ async def test_calls_are_logged_and_failures_with_type_message_and_stack(caplog:
     assert "raise error" in errors[1]
 
 
+async def test_a_name_from_outside_cannot_write_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="apcore_mcp"):
+        async with connected(registry_of(add=Add())) as client:
+            await client.call("x\nERROR:root:forged")
+    assert [message for message in caplog.messages if "\nERROR:root" in message] == []
+
+
 @requirement("NFR-PERF-002")
 async def test_the_router_adds_nothing_but_a_table_lookup_to_the_executors_work() -> None:
     """The call must not depend on how many tools there are: nothing is listed, converted or validated per call."""
-    from apcore_mcp.server.router import ExecutionRouter
+    from apcore_mcp.server.router import ExecutionRouter, Unattended
 
     class OnlyThisOne:
         def tool(self, name: str) -> dict[str, Any]:
             return {"name": name, "inputSchema": {"type": "object"}}
 
-    class Silent:
-        meta: dict[str, Any] = {}
-
-        async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
-            raise AssertionError
-
-        async def elicit(self, message: str, schema: Any) -> Any:
-            raise AssertionError
-
     executor = executor_of(registry_of(add=Add()))
     router = ExecutionRouter(OnlyThisOne(), lambda: executor)  # type: ignore[arg-type]
-    result = await router.handle_call("add", {"a": 1}, Silent())
+    result = await router.handle_call("add", {"a": 1}, Unattended())
     assert result["content"][0]["text"] == '{"total": 2}'

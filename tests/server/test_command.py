@@ -1,5 +1,6 @@
 """The command: exit codes and messages as specified."""
 
+import asyncio
 import contextlib
 import signal
 import socket
@@ -10,10 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-
 from tests.requirements import requirement
 from tests.server.clients import PATIENCE, ROOT, environment, http_client, sse_connection
-from tests.server.test_stdio import Process, running
+from tests.server.test_stdio import SLOW, Process, running, wait_for
 
 EXAMPLES = "examples/extensions"
 
@@ -45,6 +45,7 @@ REFUSALS = [
     (("--extensions-dir", EXAMPLES, "--transport", "websocket"), 2, "'stdio', 'streamable-http', 'sse'"),
     (("--extensions-dir", EXAMPLES, "--log-level", "LOUD"), 2, "'DEBUG', 'INFO', 'WARNING', 'ERROR'"),
     ((), 2, "Error: Missing option '--extensions-dir'"),
+    (("--name", "x", "serve", "generated"), 2, "Error: The options of 'serve' belong after its name."),
 ]
 
 
@@ -111,6 +112,25 @@ async def test_streamable_http_serves_until_a_signal_even_with_a_client_connecte
             process.popen.send_signal(number)
             assert process.popen.wait(5) == 0
             assert "Traceback" not in process.stderr()
+
+
+@requirement("NFR-REL-001")
+@pytest.mark.anyio
+async def test_a_call_over_http_that_is_in_flight_when_the_signal_comes_is_answered(tmp_path: Path) -> None:
+    extensions = tmp_path / "extensions"
+    extensions.mkdir()
+    (extensions / "slow.py").write_text(SLOW, encoding="utf-8")
+    started = tmp_path / "started"
+    options = ("--extensions-dir", str(extensions), "--transport", "streamable-http")
+    with http_process(*options) as (process, url):
+        async with http_client(url) as client:
+            # The client validates a result by the tool's schema, and would list the tools for it afterwards.
+            await client.tools()
+            call = asyncio.create_task(client.call("slow", {"seconds": 1, "started": str(started)}))
+            await asyncio.to_thread(wait_for, started)
+            process.popen.send_signal(signal.SIGTERM)
+            assert (await call)["structuredContent"] == {"slept": 1}
+            assert process.popen.wait(5) == 0
 
 
 @requirement("FR-SERVER-003", "FR-TRANSPORT-004", "FR-CLI-003", "NFR-REL-001")
@@ -189,6 +209,7 @@ finally:
     wrong = {"jinja2", "ruff", "apcore_compiler"} & {name.partition(".")[0] for name in sys.modules}
     assert not wrong, wrong
     assert "apcore" not in sys.modules, "a server that only lists its tools does without apcore"
+    assert not {"mcp.client.stdio", "httpx._client"} & set(sys.modules), "and without what the SDK has for clients"
 """
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from apcore import Registry
-
-from apcore_mcp import async_serve
-from apcore_mcp.server.tools import LiveTools
 from tests.requirements import requirement
 from tests.server.clients import OpenStreams, connected, http_client, listening
 from tests.server.modules import Add, registry_of, returning, shop
 from tests.server.test_serving import CIRCULAR
+
+from apcore_mcp import async_serve
+from apcore_mcp.server.tools import LiveTools
 
 pytestmark = pytest.mark.anyio
 CHANGED = "notifications/tools/list_changed"

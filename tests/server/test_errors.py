@@ -18,11 +18,11 @@ from apcore.errors import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
-
-from apcore_mcp.server.errors import ErrorMapper
 from tests.requirements import requirement
 from tests.server.clients import connected
 from tests.server.modules import Account, Add, Function, Secret, Sum, raising, registry_of, returning
+
+from apcore_mcp.server.errors import ErrorMapper
 
 WIDTH = {"field": "width", "code": "int_type", "message": "Input should be a valid integer"}
 HEIGHT = {"field": "parameters.height", "code": "missing", "message": "Field required"}
@@ -95,7 +95,9 @@ def test_a_safety_limit_is_named_without_the_call_chain(error: ModuleError, text
 
 
 @requirement("FR-ERROR-009")
-@pytest.mark.parametrize("error", [RuntimeError("disk full"), TypeError("bad types"), OSError("/etc/passwd"), KeyError("k")])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("disk full"), TypeError("bad types"), OSError("/etc/passwd"), KeyError("k")]
+)
 def test_an_unexpected_exception_is_an_internal_error_and_no_more(error: Exception) -> None:
     result = ErrorMapper().to_mcp_error(error)
     assert result["content"][0]["text"] == "Internal error occurred"
@@ -230,6 +232,15 @@ async def test_sensitive_output_is_masked_and_the_rest_is_left_alone() -> None:
 
 @requirement("NFR-SEC-002")
 @pytest.mark.anyio
+async def test_sensitive_output_is_masked_even_where_its_schema_cannot_be_published() -> None:
+    nullable = {"type": ["object", "null"], "properties": {"token": {"type": "string", "x-sensitive": True}}}
+    async with connected(registry_of(account=returning({"token": SECRET}, output=nullable))) as client:
+        assert "outputSchema" not in (await client.tools())[0]
+        assert await client.text("account") == '{"token": "***REDACTED***"}'
+
+
+@requirement("NFR-SEC-002")
+@pytest.mark.anyio
 async def test_sensitive_parts_of_streamed_chunks_are_masked_too() -> None:
     from tests.server.modules import Stream
 
@@ -245,7 +256,9 @@ PRIVATE = st.sampled_from(["/home/ada/secret.py", "caller-4711", SECRET])
 @requirement("NFR-SEC-002")
 @settings(max_examples=60, deadline=None)
 @given(
-    kind=st.sampled_from([RuntimeError, KeyError, OSError, ModuleError, ACLDeniedError, ModuleTimeoutError, ConfigError]),
+    kind=st.sampled_from(
+        [RuntimeError, KeyError, OSError, ModuleError, ACLDeniedError, ModuleTimeoutError, ConfigError]
+    ),
     private=PRIVATE,
     where=st.sampled_from(["message", "detail", "cause"]),
 )
@@ -269,28 +282,17 @@ def test_no_error_path_gives_away_a_path_a_caller_or_a_secret(kind: type[Excepti
         error.__cause__ = RuntimeError(private)
 
     async def result() -> dict[str, Any]:
-        from apcore_mcp.server.router import ExecutionRouter
-        from apcore_mcp.server.tools import LiveTools
         from tests.server.modules import executor_of
+
+        from apcore_mcp.server.router import ExecutionRouter, Unattended
+        from apcore_mcp.server.tools import LiveTools
 
         registry = registry_of(failing=raising(error, input_schema=Secret))
         router = ExecutionRouter(LiveTools(registry), lambda: executor_of(registry))
-        return await router.handle_call("failing", {"user": "ada", "password": SECRET}, _Nobody())
+        return await router.handle_call("failing", {"user": "ada", "password": SECRET}, Unattended())
 
     answer = str(asyncio.run(result()))
     assert private not in answer
     assert SECRET not in answer
     assert "Traceback" not in answer
     assert ".py" not in answer
-
-
-class _Nobody:
-    meta: dict[str, Any] = {}
-
-    async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
-        return None
-
-    async def elicit(self, message: str, schema: Any) -> None:
-        return None
-
-

@@ -1,13 +1,12 @@
 """Who calls, what they may do, and who has to agree."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from apcore import ACL, ACLRule, Identity, ModuleAnnotations, Registry
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
-
 from tests.requirements import requirement
 from tests.server.clients import connected, environment, http_client, http_server, stdio_connection
 from tests.server.modules import Function, Secret, executor_of, registry_of, returning, who
@@ -96,7 +95,7 @@ async def test_a_given_executor_keeps_its_own_policy() -> None:
 class Tokens:
     """A verifier of the SDK's kind, with three known tokens."""
 
-    known = {
+    known: ClassVar = {
         "ada": AccessToken(token="ada", client_id="web", scopes=["read", "admin"]),
         "bob": AccessToken(token="bob", client_id="web", scopes=["read"]),
         "past": AccessToken(token="past", client_id="web", scopes=["read", "admin"], expires_at=1),
@@ -109,7 +108,9 @@ class Tokens:
 ADMINS = ACL(
     rules=[
         ACLRule(callers=["*"], targets=["who"], effect="allow", description="anybody"),
-        ACLRule(callers=["*"], targets=["secret"], effect="allow", description="admins", conditions={"roles": ["admin"]}),
+        ACLRule(
+            callers=["*"], targets=["secret"], effect="allow", description="admins", conditions={"roles": ["admin"]}
+        ),
     ]
 )
 
@@ -124,12 +125,15 @@ def bearer(token: str) -> dict[str, str]:
 
 @requirement("NFR-SEC-001")
 async def test_the_verified_token_becomes_the_identity_and_its_scopes_the_roles() -> None:
-    async with http_server(governed(), token_verifier=Tokens()) as url:
-        async with http_client(url, headers=bearer("ada")) as ada, http_client(url, headers=bearer("bob")) as bob:
-            assert json.loads(await ada.text("who")) == {"id": "web", "roles": ["read", "admin"]}
-            assert await ada.text("secret") == '{"it": "is"}'
-            assert json.loads(await bob.text("who"))["roles"] == ["read"]
-            assert await bob.text("secret") == "Access denied"
+    async with (
+        http_server(governed(), token_verifier=Tokens()) as url,
+        http_client(url, headers=bearer("ada")) as ada,
+        http_client(url, headers=bearer("bob")) as bob,
+    ):
+        assert json.loads(await ada.text("who")) == {"id": "web", "roles": ["read", "admin"]}
+        assert await ada.text("secret") == '{"it": "is"}'
+        assert json.loads(await bob.text("who"))["roles"] == ["read"]
+        assert await bob.text("secret") == "Access denied"
 
 
 @pytest.mark.parametrize("headers", [{}, bearer("unknown"), bearer("past")], ids=["none", "unknown", "expired"])
@@ -142,11 +146,11 @@ async def test_without_a_valid_token_there_is_no_session(headers: dict[str, str]
         validate_token_resource=False,
         required_scopes=["read"],
     )
-    async with http_server(governed(), token_verifier=Tokens(), auth=settings, explorer=False, metrics=True) as url:
-        async with httpx.AsyncClient(headers=headers) as http:
-            answer = await http.post(f"{url}/mcp", json={})
-            metrics = await http.get(f"{url}/metrics")
-            metadata = await http.get(f"{url}/.well-known/oauth-protected-resource/mcp")
+    options = {"token_verifier": Tokens(), "auth": settings, "metrics": True}
+    async with http_server(governed(), **options) as url, httpx.AsyncClient(headers=headers) as http:
+        answer = await http.post(f"{url}/mcp", json={})
+        metrics = await http.get(f"{url}/metrics")
+        metadata = await http.get(f"{url}/.well-known/oauth-protected-resource/mcp")
     assert (answer.status_code, metrics.status_code) == (401, 401)
     assert "resource_metadata=" in answer.headers["www-authenticate"]
     assert metadata.json()["authorization_servers"] in (["https://issuer.example"], ["https://issuer.example/"])

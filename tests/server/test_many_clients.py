@@ -6,7 +6,6 @@ import json
 
 import httpx
 import pytest
-
 from tests.requirements import requirement
 from tests.server.clients import http_client, http_server
 from tests.server.modules import Add, Function, registry_of

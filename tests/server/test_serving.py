@@ -9,13 +9,13 @@ from typing import Any
 import httpx
 import pytest
 from apcore import Registry
+from tests.requirements import requirement
+from tests.server.clients import connected, http_client, http_server, listening
+from tests.server.modules import Add, registry_of, returning, shop
 
 import apcore_mcp
 from apcore_mcp import async_serve, serve
 from apcore_mcp.serving import ServeOptions
-from tests.requirements import requirement
-from tests.server.clients import connected, http_client, http_server, listening
-from tests.server.modules import Add, registry_of, returning, shop
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,13 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
 
 
 @requirement(
-    "FR-SERVER-002", "FR-SERVER-004", "FR-SERVER-007", "FR-SERVER-008", "FR-SERVER-009", "FR-SERVER-010", "FR-EXPLORER-006"
+    "FR-SERVER-002",
+    "FR-SERVER-004",
+    "FR-SERVER-007",
+    "FR-SERVER-008",
+    "FR-SERVER-009",
+    "FR-SERVER-010",
+    "FR-EXPLORER-006",
 )
 @pytest.mark.parametrize(("options", "message"), REFUSALS, ids=[message for _, message in REFUSALS])
 def test_a_wrong_option_is_refused_in_the_documented_words(options: dict[str, Any], message: str) -> None:
@@ -57,7 +63,7 @@ def test_a_wrong_option_is_refused_in_the_documented_words(options: dict[str, An
 
 @requirement("FR-EXEC-005")
 def test_only_a_registry_or_an_executor_can_be_served() -> None:
-    with pytest.raises(TypeError, match="^Expected Registry or Executor instance, got dict$"):
+    with pytest.raises(TypeError, match=r"^Expected Registry or Executor instance, got dict$"):
         serve({})  # type: ignore[arg-type]
 
 
@@ -255,9 +261,12 @@ async def test_the_asgi_application_can_be_mounted_in_another() -> None:
     from starlette.applications import Starlette
     from starlette.routing import Mount
 
-    async with async_serve(shop()) as app, listening(Starlette(routes=[Mount("/tools", app=app)])) as url:
-        async with http_client(f"{url}/tools") as client:
-            assert await client.text("math.add", {"a": 1}) == '{"total": 2}'
+    async with (
+        async_serve(shop()) as app,
+        listening(Starlette(routes=[Mount("/tools", app=app)])) as url,
+        http_client(f"{url}/tools") as client,
+    ):
+        assert await client.text("math.add", {"a": 1}) == '{"total": 2}'
 
 
 @requirement("FR-HEALTH-001", "FR-HEALTH-002")

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-
 from tests.requirements import requirement
 from tests.server.clients import PATIENCE, ROOT, environment, stdio_connection
 
-NOISY = '''
+NOISY = """
 import subprocess, sys, threading, os, logging
 print("printed at import")
 os.system("echo shouted by a child at import")
@@ -42,9 +41,9 @@ class Noisy:
         subprocess.run([sys.executable, "-c", "print('printed by a child')"], check=True)
         os.write(1, b"written to the descriptor")
         return {"text": inputs.get("text", "") or sys.stdin.read()}
-'''
+"""
 
-SLOW = '''
+SLOW = """
 import pathlib, time
 from pydantic import BaseModel
 
@@ -60,7 +59,7 @@ class Slow:
         pathlib.Path(inputs["started"]).touch()
         time.sleep(inputs["seconds"])
         return {"slept": inputs["seconds"]}
-'''
+"""
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ class Process:
     """The other end of a server's pipes, read line by line."""
 
     def __init__(self, *arguments: str, stdin: Any = subprocess.PIPE, stdout: Any = subprocess.PIPE) -> None:
-        self.errors = tempfile.TemporaryFile()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `running`
         self.popen = subprocess.Popen(
             [sys.executable, *arguments],
             stdin=stdin,

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 from apcore import Registry
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 import apcore_tree
 from apcore_tree import build_service, definitions, register_tree
 from apcore_tree.tools.catalogue import TOOLS
+from apcore_tree.tools.tool import plain_check
 from tests.tree.conftest import House
 from tests.tree.surfaces import everything
 
@@ -232,3 +235,16 @@ def test_an_idempotent_tool_does_nothing_more_the_second_time(house: House, name
     except apcore_tree.NotFound:
         assert name in ("remove_node", "remove_bookmark")
     assert {key: value[:8] for key, value in everything(call.service).items()} == before
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(
+    schema=st.sampled_from([part for tool in TOOLS.values() for part in tool.input_schema["properties"].values()]),
+    value=st.text(max_size=140) | st.integers(-2, 1100) | st.booleans() | st.none() | st.floats(0, 3) | st.just("asc"),
+)
+def test_the_short_way_accepts_only_what_the_schema_accepts(schema: dict[str, Any], value: Any) -> None:
+    accepts = plain_check(schema)
+    if accepts is not None and accepts(value):
+        assert Draft202012Validator(schema).is_valid(value)
+    elif accepts is not None and not isinstance(value, float):
+        assert not Draft202012Validator(schema).is_valid(value)

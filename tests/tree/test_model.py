@@ -336,7 +336,7 @@ def test_a_planted_bug_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> 
 def test_cursors_survive_new_order_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """With narrow gaps siblings get new keys all the time; untouched nodes still appear exactly once."""
     monkeypatch.setattr(order_module, "GAP", 2)
-    monkeypatch.setattr(tree_module, "GAP", 2)
+
     run_state_machine_as_test(AgainstTheModel, settings=examples(max(EXAMPLES // 2, 20), 40))
     assert order_module.spread(3) == [0, 2, 4]
 

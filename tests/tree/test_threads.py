@@ -173,7 +173,8 @@ def test_long_reads_run_beside_changes_on_the_event_loop() -> None:
         return await asyncio.gather(search, tag)
 
     found, changed = asyncio.run(both())
-    assert len(found["items"]) == 200
+    # The search sees the tree either before or after the change, never halfway.
+    assert len(found["items"]) in (199, 200)
     assert changed["changedIds"] == ["r7"]
     assert service.tree.history.marks == []
     executor.close()

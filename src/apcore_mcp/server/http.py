@@ -1,6 +1,7 @@
 """The HTTP side: streamable HTTP or SSE, health, metrics and the explorer in one ASGI application."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,6 +29,8 @@ from apcore_runtime.options import ServeOptions
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 ANYWHERE = ("0.0.0.0", "::")
 
+logger = logging.getLogger(__name__)
+
 
 class HttpApp:
     """`pages` are routes of ours, which get the same checks of Host, Origin and token as the protocol."""
@@ -36,7 +39,7 @@ class HttpApp:
         self._endpoint, self._service, self._options = endpoint, service, options
         self._started = time.monotonic()
         self._security = _security(options)
-        self._streams: set[anyio.CancelScope] = set()
+        self._streams, self._requests = set[anyio.CancelScope](), set[anyio.CancelScope]()
         self._manager = StreamableHTTPSessionManager(
             endpoint.server,
             json_response=options.json_response,
@@ -52,10 +55,13 @@ class HttpApp:
         async with self._manager.run():
             yield
 
-    async def close_streams(self) -> None:
-        """End the streams that clients keep open, once the calls in flight have been answered."""
-        while self._service.router.in_flight:
+    async def drain(self) -> None:
+        """Wait for the calls in flight, and end the streams on which clients would listen for ever."""
+        self._service.parked.give_up()
+        while self._service.router.in_flight or self._requests:
             await asyncio.sleep(0.02)
+        # An answer over SSE is on its way to a stream when its call is over.
+        await asyncio.sleep(0.05)
         for stream in list(self._streams):
             stream.cancel()
 
@@ -64,7 +70,7 @@ class HttpApp:
         return JSONResponse({"status": "ok", "module_count": self._service.tools.count, "uptime_seconds": uptime})
 
     def _streamable_routes(self) -> list[BaseRoute]:
-        return [Route("/mcp", _Asgi(self._protected(self._closable(self._manager.handle_request))))]
+        return [Route("/mcp", _Asgi(self._protected(self._tracked(self._manager.handle_request))))]
 
     def _sse_routes(self) -> list[BaseRoute]:
         transport = SseServerTransport("/messages/", security_settings=self._security.settings)
@@ -76,20 +82,19 @@ class HttpApp:
                 await self._endpoint.run(read_stream, write_stream)
 
         return [
-            Route("/sse", _Asgi(self._protected(self._closable(connect))), methods=["GET"]),
+            Route("/sse", _Asgi(self._protected(self._tracked(connect))), methods=["GET"]),
             Mount("/messages/", app=self._protected(transport.handle_post_message)),
         ]
 
-    def _closable(self, app: ASGIApp) -> ASGIApp:
+    def _tracked(self, app: ASGIApp) -> ASGIApp:
         async def run(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["method"] != "GET":
-                return await app(scope, receive, send)
-            with anyio.CancelScope() as stream:
-                self._streams.add(stream)
+            with anyio.CancelScope() as request:
+                known = self._streams if scope["method"] == "GET" else self._requests
+                known.add(request)
                 try:
                     await app(scope, receive, send)
                 finally:
-                    self._streams.discard(stream)
+                    known.discard(request)
 
         return run
 
@@ -128,6 +133,8 @@ def metrics_route(render: Callable[[], str]) -> Route:
 
 
 def _security(options: ServeOptions) -> TransportSecurityMiddleware:
+    if options.host in ANYWHERE and not options.allow_hosts:
+        logger.warning("Requests to any other host than localhost are refused; name the allowed ones (--allow-host)")
     names = [*LOOPBACK, *(options.allow_hosts or ()), *([] if options.host in ANYWHERE else [options.host])]
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
     return TransportSecurityMiddleware(

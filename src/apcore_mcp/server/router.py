@@ -3,16 +3,16 @@
 import asyncio
 import json
 import logging
-import math
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY
 from apcore_mcp.server.errors import ErrorMapper, error_result, is_unexpected, text_content
-from apcore_mcp.server.tools import Tools
 from apcore_runtime.output import NotSerialisable, merge_chunk, to_json, validate_output
+from apcore_runtime.progress import Progress
+from apcore_runtime.selection import Tools
 from apcore_runtime.sensitive import is_marked, mask, scrub, secrets_in
 from apcore_runtime.walk import missing_fields
 
@@ -32,30 +32,30 @@ class Caller(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Unattended:
+    """A caller without an MCP session: progress is not shown, and nobody can be asked for approval."""
+
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+    async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
+        return None
+
+    async def elicit(self, message: str, schema: dict[str, Any] | None) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class _Traits:
     """What is asked of a tool at every call, found out once."""
 
     tool: dict[str, Any]
     secret_input: bool
-    secret_output: bool
+    # None when nothing in the output is sensitive.
+    secret_output: dict[str, Any] | None
 
     @property
     def streams(self) -> bool:
         return bool(self.tool.get("_meta", {}).get("apcore/streaming"))
-
-
-class Progress:
-    """One counter per call, shared by streamed chunks and `report_progress`: MCP wants it to increase."""
-
-    def __init__(self, caller: Caller) -> None:
-        self._caller, self._last = caller, -math.inf
-
-    async def report(self, value: float, total: float | None = None, message: str | None = None) -> None:
-        self._last = value if value > self._last else math.nextafter(self._last, math.inf)
-        await self._caller.progress(self._last, total, message)
-
-    async def chunk(self, message: str) -> None:
-        await self.report(math.floor(max(self._last, 0)) + 1, None, message)
 
 
 class ExecutionRouter:
@@ -69,10 +69,11 @@ class ExecutionRouter:
         self, name: str, arguments: dict[str, Any], caller: Caller, identity: "Identity | None" = None
     ) -> dict[str, Any]:
         """The wire-shaped result of a call.  Never raises, but for the cancellation of the call itself."""
-        logger.debug("Tool call: %s", name)
+        # A name from outside must not be able to write lines of its own into the log.
+        logger.debug("Tool call: %s", name if name.isprintable() else ascii(name))
         traits = self._look_up(name)
         if traits is None:
-            logger.error("Tool call error: %s - ModuleNotFoundError: no such tool", name)
+            logger.error("Tool call error: %s - ModuleNotFoundError: no such tool", ascii(name)[1:-1])
             return self._errors.not_found(name)
         self.in_flight += 1
         try:
@@ -86,9 +87,17 @@ class ExecutionRouter:
             return None
         traits = self._traits.get(name)
         if traits is None or traits.tool is not tool:
-            traits = _Traits(tool, is_marked(tool["inputSchema"]), is_marked(tool.get("outputSchema")))
+            output = self._output_schema(tool)
+            traits = _Traits(tool, is_marked(tool["inputSchema"]), output if is_marked(output) else None)
             self._traits[name] = traits
         return traits
+
+    def _output_schema(self, tool: dict[str, Any]) -> Any:
+        if "outputSchema" in tool:
+            return tool["outputSchema"]
+        # Not every output schema can be published, but what one calls sensitive is masked all the same.
+        own = getattr(self._executor().registry.get(tool["name"]), "output_schema", None)
+        return own.model_json_schema() if own is not None else {}
 
     async def _call(
         self, name: str, arguments: dict[str, Any], traits: _Traits, caller: Caller, identity: "Identity | None"
@@ -97,7 +106,7 @@ class ExecutionRouter:
         from apcore.context import Context
         from apcore.trace_context import TraceContext
 
-        progress, token = Progress(caller), CancelToken()
+        progress, token = Progress(caller.progress), CancelToken()
         context: Context[Any] = Context.create(
             identity=identity,
             trace_parent=TraceContext.extract(_headers(caller.meta)),
@@ -155,7 +164,7 @@ def _success(output: Any, traits: _Traits) -> dict[str, Any]:
 
 
 def _masked(output: Any, traits: _Traits) -> Any:
-    return mask(output, traits.tool["outputSchema"]) if traits.secret_output else output
+    return mask(output, traits.secret_output) if traits.secret_output else output
 
 
 def _headers(meta: Any) -> dict[str, str]:

@@ -3,9 +3,11 @@
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
@@ -33,8 +35,9 @@ MODERN = "2026-07-28"
 logger = logging.getLogger(__name__)
 
 
-def protocol_error(code: int, message: str) -> Exception:
-    return ProtocolError(code, message) if SDK == 2 else ProtocolError(types.ErrorData(code=code, message=message))
+def protocol_error(code: int, message: str, data: Any = None) -> Exception:
+    error = types.ErrorData(code=code, message=message, data=data)
+    return ProtocolError(code, message, data) if SDK == 2 else ProtocolError(error)
 
 
 def parse_message(line: bytes) -> Any:
@@ -63,8 +66,9 @@ class Request:
     http: Any
     session: Any
     request_id: Any
-    # Since 2026-07-28 a server asks by answering a call with a question.
+    # Since 2026-07-28 a server asks by answering a call with a question; `ask` is how that is done.
     asks_by_answering: bool = False
+    ask: Callable[[str, dict[str, Any] | None], Awaitable[dict[str, Any] | None]] | None = None
 
     @property
     def can_elicit(self) -> bool:
@@ -74,12 +78,15 @@ class Request:
     async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
         token = self.meta.get("progressToken")
         if token is not None:
-            await self.session.send_progress_notification(token, value, total, message, str(self.request_id))
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                await self.session.send_progress_notification(token, value, total, message, str(self.request_id))
 
     async def elicit(self, message: str, schema: dict[str, Any] | None) -> dict[str, Any] | None:
         """The user's answer; None when declined, cancelled, or when the client cannot ask."""
         if not self.can_elicit:
             return None
+        if self.ask is not None:
+            return await self.ask(message, schema)
         try:
             answer = await self.session.elicit_form(message, schema or ANY_FORM, self.request_id)
         except (ProtocolError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
@@ -90,20 +97,14 @@ class Request:
 
 # Takes the request and its params, and gives the `result` object of the wire.
 Answer = Callable[[Request, Any], Awaitable[dict[str, Any]]]
+Answers = Mapping[str, Answer]
+SchemaOf = Callable[[str], dict[str, Any] | None]
 
 
 class Endpoint:
     """An SDK server that gives these answers, by method; `tools_changed` tells every connected client."""
 
-    def __init__(
-        self,
-        answers: Mapping[str, Answer],
-        name: str,
-        version: str,
-        *,
-        schema_of: Callable[[str], dict[str, Any] | None],
-        list_changed: bool,
-    ) -> None:
+    def __init__(self, answers: Answers, name: str, version: str, schema_of: SchemaOf, list_changed: bool) -> None:
         notifying = _lowlevel.NotificationOptions(tools_changed=list_changed)
 
         class Server(_lowlevel.Server):  # type: ignore[misc]
@@ -112,7 +113,7 @@ class Endpoint:
                 return super().create_initialization_options(notifying)
 
         binding = _Second if SDK == 2 else _First
-        self._binding = binding(Server, answers, name, version, schema_of, list_changed)
+        self._binding = binding(partial(Server, name, version=version), answers, schema_of, list_changed)
         self.server = self._binding.server
 
     async def run(self, read_stream: Any, write_stream: Any) -> None:
@@ -133,32 +134,19 @@ async def _send_bounded(send: Callable[[], Awaitable[None]]) -> None:
         logger.warning("Could not tell a client that the tools have changed: %s", error)
 
 
-class _Wire:
-    """A finished result: the 1.x session asks nothing of a result but this method."""
-
-    __slots__ = ("_result",)
-
-    def __init__(self, result: dict[str, Any]) -> None:
-        self._result = result
-
-    def model_dump(self, **_: Any) -> dict[str, Any]:
-        return self._result
-
-
 class _First:
     """mcp 1.x.  Handlers are registered directly: the SDK's decorator would validate every call with jsonschema, before
     the ACL is asked, and for longer than the call itself takes."""
 
-    def __init__(
-        self, server: Any, answers: Mapping[str, Answer], name: str, version: str, schema_of: Any, list_changed: bool
-    ) -> None:
-        self.server = server(name, version=version)
+    def __init__(self, make: Any, answers: Answers, schema_of: SchemaOf, list_changed: bool) -> None:
+        self.server = make()
         self._streams = set[Any]()
         self._run, self.server.run = self.server.run, self._run_known
         requests = {
             "tools/list": types.ListToolsRequest,
             "tools/call": types.CallToolRequest,
             "resources/list": types.ListResourcesRequest,
+            "resources/templates/list": types.ListResourceTemplatesRequest,
             "resources/read": types.ReadResourceRequest,
         }
         for method, answer in answers.items():
@@ -176,19 +164,19 @@ class _First:
         message = _SessionMessage(types.JSONRPCMessage(notification))
         return [partial(stream.send, message) for stream in self._streams]
 
-    async def _answer(self, answer: Answer, message: Any) -> _Wire:
+    async def _answer(self, answer: Answer, message: Any) -> Any:
         context = self.server.request_context
         meta = context.meta.model_dump(by_alias=True, exclude_none=True) if context.meta else {}
         request = Request(meta, context.request, context.session, context.request_id)
-        return _Wire(await answer(request, message.params if message else None))
+        result = await answer(request, message.params if message else None)
+        # The session asks nothing of a result but this method.
+        return SimpleNamespace(model_dump=lambda **_: result)
 
 
 class _Second:
     """mcp 2.x, which serves the handshake revisions and 2026-07-28 from one server."""
 
-    def __init__(
-        self, server: Any, answers: Mapping[str, Answer], name: str, version: str, schema_of: Any, list_changed: bool
-    ) -> None:
+    def __init__(self, make: Any, answers: Answers, schema_of: SchemaOf, list_changed: bool) -> None:
         self._answers, self._list_changed = answers, list_changed
         self._connections: WeakSet[Any] = WeakSet()
         options: dict[str, Any] = {}
@@ -199,7 +187,7 @@ class _Second:
             self._subscriptions: Any = import_module("mcp.server.subscriptions")
             self._bus = self._subscriptions.InMemorySubscriptionBus()
             options["on_subscriptions_listen"] = self._subscriptions.ListenHandler(self._bus)
-        self.server = server(name, version=version, **options)
+        self.server = make(**options)
         params = {"tools/call": types.CallToolRequestParams, "resources/read": types.ReadResourceRequestParams}
         for method, answer in answers.items():
             kind = params.get(method, types.PaginatedRequestParams)
@@ -225,9 +213,10 @@ class _Second:
         meta = (context.params or {}).get("_meta") or {}
         modern = context.protocol_version >= MODERN
         result = await answer(Request(meta, context.request, context.session, context.request_id, modern), params)
-        if not modern or context.method == "tools/call":
+        if not modern:
             return result
-        return {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}
+        hints = {} if context.method == "tools/call" else {"ttlMs": 0, "cacheScope": "private"}
+        return {"resultType": "complete", **hints, **result}
 
     def _with_server_info(self, context: Any, result: dict[str, Any]) -> dict[str, Any]:
         if context.protocol_version < MODERN:

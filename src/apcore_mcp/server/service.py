@@ -1,13 +1,12 @@
 """What the server answers, whatever the transport."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from apcore_mcp.server.router import ExecutionRouter
-from apcore_mcp.server.sdk import ANY_FORM, INVALID_PARAMS, RESOURCE_NOT_FOUND, Answer, Request, protocol_error
-from apcore_mcp.server.tools import Tools
+from apcore_mcp.server.router import ExecutionRouter, Unattended
+from apcore_mcp.server.sdk import ANY_FORM, INVALID_PARAMS, RESOURCE_NOT_FOUND, Answers, Request, protocol_error
 from apcore_runtime.parking import ParkedCalls, Question
+from apcore_runtime.selection import Tools
 from apcore_runtime.stdio import Prebuilt
 
 if TYPE_CHECKING:
@@ -21,11 +20,12 @@ class ToolService:
 
     def __init__(self, tools: Tools, router: ExecutionRouter, identity: "Identity | None", *, prebuilt: bool) -> None:
         self.tools, self.router = tools, router
-        self._identity, self._prebuilt, self._parked = identity, prebuilt, ParkedCalls()
-        self.answers: Mapping[str, Answer] = {
+        self._identity, self._prebuilt, self.parked = identity, prebuilt, ParkedCalls()
+        self.answers: Answers = {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
             "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
             "resources/read": self._read_resource,
         }
 
@@ -34,7 +34,7 @@ class ToolService:
         return tool["inputSchema"] if tool else None
 
     async def call_from_browser(self, name: str, arguments: dict[str, Any], request: Any) -> dict[str, Any]:
-        return await self.router.handle_call(name, arguments, _Browser(request.headers), self._caller(request))
+        return await self.router.handle_call(name, arguments, Unattended(request.headers), self._caller(request))
 
     async def _list_tools(self, _: Request, __: Any) -> dict[str, Any]:
         return {"tools": Prebuilt(self.tools.listed()) if self._prebuilt else self.tools.tools()}
@@ -46,23 +46,29 @@ class ToolService:
         binding = (name, arguments, identity)
         if params.request_state is not None:
             try:
-                outcome = await self._parked.resume(params.request_state, binding, _answer(params.input_responses))
+                outcome = await self.parked.resume(params.request_state, binding, _answer(params.input_responses))
             except KeyError:
                 raise protocol_error(INVALID_PARAMS, "Unknown or expired requestState") from None
         else:
-            outcome = await self._parked.start(
-                binding, lambda ask: self.router.handle_call(name, arguments, _Asking(request, ask), identity)
+            outcome = await self.parked.start(
+                binding, lambda ask: self.router.handle_call(name, arguments, replace(request, ask=ask), identity)
             )
         return _input_required(outcome) if isinstance(outcome, Question) else outcome
 
     async def _list_resources(self, _: Request, __: Any) -> dict[str, Any]:
         return {"resources": [_resource(DOCS + name) for name in self.tools.docs()]}
 
-    async def _read_resource(self, _: Request, params: Any) -> dict[str, Any]:
+    async def _list_templates(self, _: Request, __: Any) -> dict[str, Any]:
+        # None; but clients ask every server that has resources.
+        return {"resourceTemplates": []}
+
+    async def _read_resource(self, request: Request, params: Any) -> dict[str, Any]:
         uri = str(params.uri)
         text = self.tools.docs().get(uri.removeprefix(DOCS)) if uri.startswith(DOCS) else None
         if text is None:
-            raise protocol_error(RESOURCE_NOT_FOUND, "Resource not found")
+            # The revision that has servers ask by answering has also withdrawn the code of its own.
+            code = INVALID_PARAMS if request.asks_by_answering else RESOURCE_NOT_FOUND
+            raise protocol_error(code, "Resource not found", {"uri": uri})
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
     def _caller(self, http: Any) -> "Identity | None":
@@ -71,21 +77,6 @@ class ToolService:
             return self._identity
         token = getattr(http.scope.get("user"), "access_token", None)
         return _identity(token) if token is not None else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    """A client whose questions are put by answering its request."""
-
-    request: Request
-    elicit: Any
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        return self.request.meta
-
-    async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
-        await self.request.progress(value, total, message)
 
 
 def _input_required(question: Question) -> dict[str, Any]:
@@ -97,19 +88,6 @@ def _input_required(question: Question) -> dict[str, Any]:
 def _answer(responses: Any) -> dict[str, Any] | None:
     answer = (responses or {}).get("answer")
     return dict(answer.content or {}) if answer is not None and answer.action == "accept" else None
-
-
-class _Browser:
-    """Has no MCP session: progress is not shown, and nobody can be asked for approval."""
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self.meta = headers
-
-    async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
-        return None
-
-    async def elicit(self, message: str, schema: dict[str, Any] | None) -> None:
-        return None
 
 
 def _resource(uri: str) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import json
 import logging
 import threading
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from apcore_mcp.adapters.schema import SchemaConverter
 from apcore_mcp.adapters.tools import to_mcp_tool
@@ -13,20 +13,9 @@ logger = logging.getLogger(__name__)
 EVENTS = ("register", "unregister")
 
 
-class Tools(Protocol):
-    """What a server offers; a tool that a filter leaves out can be neither listed, called nor read about."""
-
-    @property
-    def count(self) -> int: ...
-    def tool(self, name: str) -> dict[str, Any] | None: ...
-    def tools(self) -> list[dict[str, Any]]: ...
-    def listed(self) -> bytes: ...
-    def docs(self) -> dict[str, str]: ...
-
-
 class LiveTools:
-    def __init__(self, registry: Any, tags: list[str] | None = None, prefix: str | None = None) -> None:
-        self._registry, self._tags, self._prefix = registry, tags or None, prefix
+    def __init__(self, registry: Any, tags: Sequence[str] | None = None, prefix: str | None = None) -> None:
+        self._registry, self._tags, self._prefix = registry, list(tags or ()) or None, prefix
         self._converter = SchemaConverter()
         self._lock = threading.Lock()
         self._tools: dict[str, dict[str, Any]] = {}

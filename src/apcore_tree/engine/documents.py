@@ -31,27 +31,31 @@ _VIEW_ONLY = ("IsExpanded", "ChildrenCount")
 
 def tree_json(root: Node, types: PayloadTypes) -> tuple[Json, int]:
     """The subtree as nested objects, and its size."""
-    return nest(((node, depth) for node, depth in _levels(root)), lambda node: _tree_json_head(node, types))
-
-
-def _levels(root: Node) -> Iterator[tuple[Node, int]]:
-    stack = [(root, 0)]
-    while stack:
-        node, depth = stack.pop()
-        yield node, depth
-        stack.extend((child, depth + 1) for child in reversed(node.children))
+    top = _tree_json_head(root, types)
+    count, level = 1, [(root, top)]
+    for _ in range(MAX_LEVELS):
+        below: list[tuple[Node, Json]] = []
+        for node, made in level:
+            if node.children:
+                heads = made["Children"] = [_tree_json_head(child, types) for child in node.children]
+                below.extend(zip(node.children, heads, strict=True))
+        count += len(below)
+        if count > MAX_NODES:
+            raise _too_many()
+        if not below:
+            return top, count
+        level = below
+    raise _too_deep()
 
 
 def _tree_json_head(node: Node, types: PayloadTypes) -> Json:
-    kind = types.of(node.payload)
-    data = kind.mask(node.payload.copy_data())
-    head: Json = {"NodeId": node.id, "PayloadType": node.payload.type}
+    payload = node.payload
+    kind, data = types.of(payload), payload.copy_data()
+    if kind.sensitive:
+        data = kind.mask(data)
     if kind.self_payload:
-        head.update(data)
-    else:
-        head["Payload"] = data
-    head["Children"] = []
-    return head
+        return {"NodeId": node.id, "PayloadType": payload.type, **data, "Children": []}
+    return {"NodeId": node.id, "PayloadType": payload.type, "Payload": data, "Children": []}
 
 
 def nest(items: Iterator[tuple[Node, int]], make: Callable[[Node], Json], key: str = "Children") -> tuple[Json, int]:
@@ -60,9 +64,7 @@ def nest(items: Iterator[tuple[Node, int]], make: Callable[[Node], Json], key: s
     count = 0
     for node, depth in items:
         if depth >= MAX_LEVELS:
-            raise InvalidArgument(
-                f"Nested documents have at most {MAX_LEVELS} levels", reason="depth", suggestion='use format "flat"'
-            )
+            raise _too_deep()
         count += 1
         if count > MAX_NODES:
             raise _too_many()
@@ -108,33 +110,40 @@ def dump_tree_json(root: Node, types: PayloadTypes) -> str:
 
     Nothing is masked: this is the owner's full copy, not an agent's.
     """
-    chunks: list[str] = []
+    inline = frozenset(name for name in types.names if types[name].self_payload)
+    chunks = [_open_node(root, inline)]
     write = chunks.append
-    inline = {name for name in types.names if types[name].self_payload}
-    stack: list[Node | None] = [root]
-    pop, extend = stack.pop, stack.extend
-    separate = False
+    stack = [iter(root.children)]
+    comma = ""
     while stack:
-        node = pop()
-        if node is None:
-            write("]}")
-            separate = True
-            continue
-        payload = node.payload
-        text, comma = payload.text(), "," if separate else ""
-        if payload.type in inline:
-            body = f"{text[1:-1]}," if len(text) > 2 else ""
-            write(f'{comma}{{"NodeId":"{node.id}","PayloadType":"{payload.type}",{body}"Children":[')
-        else:
-            write(f'{comma}{{"NodeId":"{node.id}","PayloadType":"{payload.type}","Payload":{text},"Children":[')
-        if node.children:
-            separate = False
-            stack.append(None)
-            extend(node.children[::-1])
+        for node in stack[-1]:
+            payload = node.payload
+            if payload.type in inline:
+                opened = _open_node(node, inline)
+            else:
+                text = payload._text or payload.text()
+                opened = f'{{"NodeId":"{node.id}","PayloadType":"{payload.type}","Payload":{text},"Children":['
+            if node.children:
+                write(comma + opened)
+                stack.append(iter(node.children))
+                comma = ""
+                break
+            write(f"{comma}{opened}]}}")
+            comma = ","
         else:
             write("]}")
-            separate = True
+            stack.pop()
+            comma = ","
     return "".join(chunks)
+
+
+def _open_node(node: Node, inline: frozenset[str]) -> str:
+    """A node up to its children."""
+    text = node.payload.text()
+    head = f'{{"NodeId":"{node.id}","PayloadType":"{node.payload.type}",'
+    if node.payload.type not in inline:
+        return f'{head}"Payload":{text},"Children":['
+    return f'{head}{text[1:-1]},"Children":[' if len(text) > 2 else f'{head}"Children":['
 
 
 # -- in
@@ -244,6 +253,12 @@ def _append(found: list[Incoming], node: Incoming) -> None:
 
 def _shape(what: str) -> InvalidArgument:
     return InvalidArgument(f"The document has the wrong shape: {what}", field="json", reason="shape")
+
+
+def _too_deep() -> InvalidArgument:
+    return InvalidArgument(
+        f"Nested documents have at most {MAX_LEVELS} levels", reason="depth", suggestion='use format "flat"'
+    )
 
 
 def _too_many() -> InvalidArgument:

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 __all__ = ["Json", "Node", "Payload", "ancestry", "depth_of", "is_within", "position", "walk"]
 
 Json = dict[str, Any]
 
+NO_CHILDREN: Any = ()
+
 _SCALARS = (str, int, float, bool, type(None))
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def _make_encoder() -> Callable[[Any], str]:
+    """The fastest encoder there is.  Payloads are checked before they come here, so all of them write the same."""
+    try:
+        import orjson
+    except ImportError:
+        return _make_c_encoder()
+    dumps = orjson.dumps
+    return lambda value: dumps(value).decode()
+
+
+def _make_c_encoder() -> Callable[[Any], str]:
+    """json builds its C encoder anew on every call, which costs more than the encoding; this one is made once."""
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+    escape = json.encoder.encode_basestring  # type: ignore[attr-defined]
+    chunks = make(None, None, escape, None, ":", ",", False, False, False)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_encode = _make_encoder()
 
 
 class Payload:
@@ -77,15 +101,16 @@ class Node:
 
     __slots__ = ("changed", "children", "id", "newest", "order", "parent", "payload", "tags")
 
-    def __init__(self, id: str, payload: Payload) -> None:
+    def __init__(self, id: str, payload: Payload, revision: int = 0) -> None:
         self.id = id
         self.payload = payload
         self.parent: Node | None = None
-        self.children: list[Node] = []
+        # Most nodes are leaves; a list of its own comes with the first child.
+        self.children: list[Node] = NO_CHILDREN
         self.order = 0
         self.tags: frozenset[str] | None = None
-        self.changed = 0
-        self.newest = 0
+        self.changed = revision
+        self.newest = revision
 
     def __repr__(self) -> str:
         return f"Node({self.id!r})"
@@ -112,13 +137,33 @@ def same_json(one: Any, other: Any) -> bool:
 
 def walk(root: Node) -> Iterator[Node]:
     """The subtree in document order, without recursion: trees may be deeper than the stack."""
-    stack = [root]
-    pop, extend = stack.pop, stack.extend
+    yield root
+    # Iterators rather than nodes are stacked, so that a leaf costs neither a push nor a pop.
+    stack = [iter(root.children)]
     while stack:
-        node = pop()
-        yield node
-        if node.children:
-            extend(node.children[::-1])
+        for node in stack[-1]:
+            yield node
+            if node.children:
+                stack.append(iter(node.children))
+                break
+        else:
+            stack.pop()
+
+
+def select(root: Node, holds: Callable[[Node], bool]) -> list[Node]:
+    """The nodes of the subtree for which the predicate holds, in document order."""
+    found = [root] if holds(root) else []
+    stack = [iter(root.children)]
+    while stack:
+        for node in stack[-1]:
+            if holds(node):
+                found.append(node)
+            if node.children:
+                stack.append(iter(node.children))
+                break
+        else:
+            stack.pop()
+    return found
 
 
 def ancestry(node: Node) -> list[Node]:

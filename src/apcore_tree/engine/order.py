@@ -20,9 +20,9 @@ _order = attrgetter("order")
 
 
 def order_at(siblings: list[Node], index: int) -> int | None:
-    """A key for a new sibling at the index; None when there is no room left."""
+    """A key for a new one among the siblings, at the index; None when there is no room left."""
     if index >= len(siblings):
-        key = siblings[-1].order + GAP if siblings else 0
+        key = siblings[-1].order + GAP
     elif index == 0:
         key = siblings[0].order - GAP
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +21,8 @@ __all__ = ["MASK", "OPEN_TYPE", "PayloadType", "PayloadTypes"]
 # What readers see instead of a sensitive value; never accepted back, or an export would overwrite the secret.
 MASK = "***REDACTED***"
 _DEEPEST = 64
+# A name that a query can write after a colon, and a document without quoting.
+_TYPE_NAME = re.compile(r"[^\W\d][\w-]{0,127}")
 _LARGEST_INTEGER = 2**63
 
 
@@ -37,6 +40,10 @@ class PayloadType:
     name_property: str = "Name"
     read_only: frozenset[str] = frozenset()
     sensitive: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not _TYPE_NAME.fullmatch(self.name):
+            raise InvalidArgument(f"{self.name!r} is no name for a payload type", field="payloadType")
 
     @cached_property
     def validator(self) -> Draft202012Validator:

@@ -209,8 +209,8 @@ def compile_condition(condition: Json, types: PayloadTypes) -> Predicate:
     """Compile `{path, op, value, value2?, caseSensitive?}`."""
     path, op, value = condition["path"], condition["op"], condition.get("value")
     case_sensitive = condition.get("caseSensitive", False)
-    if op == "eq" and case_sensitive and isinstance(value, str) and "." not in path and not path.startswith("$"):
-        return _exact_text(path, value, types)
+    if op == "eq" and "." not in path and not path.startswith("$") and not types.hiding(path):
+        return _property_equals(path, value, case_sensitive, types)
     if op == "between" and "value2" not in condition:
         raise InvalidArgument("'between' needs value and value2", field="value2")
     tests: dict[str, Callable[[], Test]] = {
@@ -223,15 +223,16 @@ def compile_condition(condition: Json, types: PayloadTypes) -> Predicate:
     return property_test(path, tests[op](), types)
 
 
-def _exact_text(name: str, wanted: str, types: PayloadTypes) -> Predicate:
-    """The commonest scan, without a call per value."""
-    general = property_test(name, equals(wanted, True), types)
-    if types.hiding(name):
+def _property_equals(name: str, wanted: Any, case_sensitive: bool, types: PayloadTypes) -> Predicate:
+    """The commonest scan: values of the wanted kind are compared on the spot, all others in general."""
+    general = property_test(name, equals(wanted, case_sensitive), types)
+    kind = type(wanted)
+    if kind is not int and kind is not float and not (kind is str and case_sensitive):
         return general
 
     def passes(node: Node) -> bool:
         value = node.payload.data.get(name, MISSING)
-        return value == wanted if value is not MISSING and type(value) is str else general(node)
+        return value == wanted if type(value) is kind else general(node)
 
     return passes
 

@@ -6,11 +6,13 @@ changes share one revision and can be taken back; outside each change is a revis
 
 from __future__ import annotations
 
+import gc
 import secrets
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 
 from apcore_tree.engine.history import (
     History,
@@ -21,28 +23,47 @@ from apcore_tree.engine.history import (
     record_of,
     record_of_payload,
 )
-from apcore_tree.engine.node import Json, Node, Payload, ancestry, is_within, walk
-from apcore_tree.engine.order import GAP, index_of, order_at, spread
+from apcore_tree.engine.node import NO_CHILDREN, Json, Node, Payload, ancestry, walk
+from apcore_tree.engine.order import index_of, order_at, spread
 from apcore_tree.errors import Conflict, InvalidArgument, NotFound
 
-__all__ = ["ROOT_ID", "Tree", "common_ancestor", "random_ids"]
+__all__ = ["ROOT_ID", "NewIds", "RandomIds", "Tree", "common_ancestor"]
 
 ROOT_ID = "root"
 # Old cursors are translated through at most this many relabellings of one parent.
 _RELABELLINGS_KEPT = 8
 
 NewIds = Callable[[int], Sequence[str]]
+# id, parent, order, payload, tags, changed
+StoredNode = tuple[str, str | None, int, Payload, frozenset[str] | None, int]
 
 
-def random_ids(count: int) -> list[str]:
-    """Many ids from one draw: the system's randomness costs more per call than per byte."""
-    digits = secrets.token_hex(8 * count)
-    return [f"n{digits[at : at + 16]}" for at in range(0, 16 * count, 16)]
+class RandomIds:
+    """Ids that nobody can guess, drawn many at a time: randomness costs more per call than per byte."""
+
+    def __init__(self) -> None:
+        self._pool: list[str] = []
+
+    def __call__(self, count: int) -> list[str]:
+        pool = self._pool
+        if count == 1 and pool:
+            return [pool.pop()]
+        if len(pool) < count:
+            digits = secrets.token_hex(8 * (count + 64))
+            pool += [f"n{digits[at : at + 16]}" for at in range(0, len(digits), 16)]
+        taken = pool[-count:]
+        del pool[-count:]
+        return taken
 
 
 class Tree:
     def __init__(
-        self, root_type: str = "object", root_data: Json | None = None, *, epoch: str = "", new_ids: NewIds = random_ids
+        self,
+        root_type: str = "object",
+        root_data: Json | None = None,
+        *,
+        epoch: str = "",
+        new_ids: NewIds | None = None,
     ) -> None:
         self.epoch = epoch or "".join(secrets.choice("0123456789abcdefghijklmnopqrstuvwxyz") for _ in range(6))
         self.revision = 0
@@ -51,7 +72,7 @@ class Tree:
         self.nodes: dict[str, Node] = {}
         self.tagged: dict[str, set[Node]] = {}
         self.relabelled: dict[str, list[Relabelling]] = {}
-        self._new_ids = new_ids
+        self._new_ids = new_ids or RandomIds()
         self._payloads_made = 0
         self._edit: Mark | None = None
         self.root = Node(
@@ -147,12 +168,17 @@ class Tree:
         elif node_id in self.nodes:
             raise Conflict(f"The id {node_id!r} is taken", reason="id_taken")
         revision = self._revise()
-        node = Node(node_id, share or self._make_payload(type, data, revision))
-        self._touch_new(node_id)
-        self._touch(parent)
-        self._index(node)
+        if share is None:
+            self._payloads_made += 1
+            share = Payload(self._payloads_made, type, data, revision)
+        node = Node(node_id, share, revision)
+        if self.history.marks:
+            self._touch_new(node_id)
+            self._touch(parent)
+        self.nodes[node_id] = node
+        share.join(node)
         self._insert(node, parent, index)
-        node.changed = node.newest = parent.changed = revision
+        parent.changed = revision
         self._stamp(parent, revision)
         return node
 
@@ -164,7 +190,7 @@ class Tree:
         gone = list(walk(node))
         for each in gone:
             self._touch(each)
-        del parent.children[index_of(parent.children, node)]
+        _detach(parent, index_of(parent.children, node))
         for each in gone:
             self._unindex(each)
         parent.changed = revision
@@ -174,21 +200,25 @@ class Tree:
     def move(self, node: Node, parent: Node, index: int | None = None) -> bool:
         """Hang the node under the parent; False if it is there already.  The index does not count the node itself."""
         old = self._parent_of(node)
-        if is_within(parent, node):
-            raise InvalidArgument("A node cannot be moved into its own subtree", field="newParentId")
+        above: Node | None = parent
+        while above is not None:
+            if above is node:
+                raise InvalidArgument("A node cannot be moved into its own subtree", field="newParentId")
+            above = above.parent
         at = index_of(old.children, node)
         if old is parent and at == (len(parent.children) - 1 if index is None else index):
             return False
         revision = self._revise()
-        self._touch(node)
-        self._touch(old)
-        self._touch(parent)
-        del old.children[at]
+        if self.history.marks:
+            self._touch(node)
+            self._touch(old)
+            self._touch(parent)
+        _detach(old, at)
         self._insert(node, parent, index)
         node.changed = old.changed = parent.changed = revision
         self._stamp(old, revision)
-        self._stamp(node, revision)
-        self._stamp(parent, revision)
+        # A node that carries the revision already would stop the climb before its new parent.
+        self._stamp(parent if node.newest == revision else node, revision)
         return True
 
     def reorder(self, parent: Node, children: list[Node]) -> int:
@@ -198,7 +228,7 @@ class Tree:
             revision = self._revise()
             self._touch(parent)
             self._relabel(parent, children, revision)
-            parent.children = children
+            parent.children = children or NO_CHILDREN
             parent.changed = revision
             self._stamp(parent, revision)
         return moved
@@ -236,14 +266,12 @@ class Tree:
         made: dict[str, Node] = {}
         for old, new_id in zip(originals, self._new_ids(len(originals)), strict=True):
             payload = old.payload if share else self._make_payload(old.payload.type, old.payload.data, revision)
-            node = Node(new_id, payload)
+            node = Node(new_id, payload, revision)
             node.order, node.tags = old.order, old.tags
-            node.changed = node.newest = revision
             self._touch_new(new_id)
             self._index(node)
             if old is not source:
-                node.parent = made[old.parent.id]  # type: ignore[union-attr]
-                node.parent.children.append(node)
+                _append(node, made[old.parent.id])  # type: ignore[union-attr]
             made[old.id] = node
         self._insert(made[source.id], parent, index)
         parent.changed = revision
@@ -293,7 +321,8 @@ class Tree:
         for record in nodes.values():
             if record is not None:
                 node = record.node
-                node.parent, node.children, node.order = record.parent, list(record.children), record.order
+                node.parent, node.order = record.parent, record.order
+                node.children = list(record.children) or NO_CHILDREN
                 node.payload, node.tags, node.changed = record.payload, record.tags, record.changed
                 self._index(node)
         for saved in payloads.values():
@@ -323,31 +352,68 @@ class Tree:
 
     # -- loading
 
-    def load(
-        self,
-        nodes: Iterable[tuple[str, str | None, int, Payload, frozenset[str] | None, int]],
-        revision: int,
-    ) -> None:
-        """Take over stored nodes `(id, parent, order, payload, tags, changed)`, parents in any order."""
-        rows = list(nodes)
+    def load(self, rows: Iterable[StoredNode], revision: int) -> None:
+        """Take over stored nodes, given in any order; fastest with parents first and siblings in order."""
         self.nodes, self.tagged, self.revision = {}, {}, revision
-        for node_id, _, order, payload, tags, changed in rows:
-            node = Node(node_id, payload)
-            node.order, node.tags, node.changed = order, tags, changed
-            node.newest = max(changed, payload.changed)
-            self._index(node)
-            self._payloads_made = max(self._payloads_made, payload.id)
-        index = self.nodes
-        for node_id, parent_id, *_ in sorted(rows, key=lambda row: row[2]):
-            node = index[node_id]
-            if parent_id is None:
-                self.root = node
+        with _collector_paused():
+            waiting, ahead, unsorted = self._load_nodes(rows)
+            for node, parent_id in waiting:
+                if parent_id is None:
+                    self.root = node
+                else:
+                    _append(node, self.nodes[parent_id])
+                    unsorted.add(self.nodes[parent_id])
+                    ahead.append(node)
+            for parent in unsorted:
+                parent.children.sort(key=attrgetter("order"))
+            # The newest first, so that every ancestor is raised once.
+            for node in sorted(ahead, key=attrgetter("newest"), reverse=True):
+                above = node.parent
+                while above is not None and above.newest < node.newest:
+                    above.newest = node.newest
+                    above = above.parent
+
+    def _load_nodes(
+        self, rows: Iterable[StoredNode]
+    ) -> tuple[list[tuple[Node, str | None]], list[Node], set[Node]]:
+        """Make the nodes and link them where the parent is known.
+
+        Returns those that wait for a parent, those newer than their parent, and parents of unsorted children.  One
+        loop without calls: it runs once for every node there is.
+        """
+        index, made = self.nodes, self._payloads_made
+        waiting: list[tuple[Node, str | None]] = []
+        ahead: list[Node] = []
+        unsorted: set[Node] = set()
+        for node_id, parent_id, order, payload, tags, changed in rows:
+            node = index[node_id] = Node(node_id, payload, changed)
+            node.order = order
+            if payload.changed > changed:
+                node.newest = payload.changed
+            if payload.users is None:
+                payload.users = node
             else:
-                node.parent = index[parent_id]
-                node.parent.children.append(node)
-        for node in reversed(list(walk(self.root))):
-            if node.parent is not None and node.newest > node.parent.newest:
-                node.parent.newest = node.newest
+                payload.join(node)
+            if payload.id > made:
+                made = payload.id
+            if tags:
+                node.tags = tags
+                self._retag(node)
+            parent = index.get(parent_id) if parent_id is not None else None
+            if parent is None:
+                waiting.append((node, parent_id))
+                continue
+            node.parent = parent
+            if node.newest > parent.newest:
+                ahead.append(node)
+            if not parent.children:
+                parent.children = [node]
+                continue
+            if parent.children[-1].order > order:
+                unsorted.add(parent)
+            parent.children.append(node)
+        self._payloads_made = made
+        return waiting, ahead, unsorted
 
     # -- order keys
 
@@ -361,14 +427,16 @@ class Tree:
 
     def _insert(self, node: Node, parent: Node, index: int | None) -> None:
         siblings = parent.children
-        if index is None or index >= len(siblings):
+        if not siblings:
+            node.parent, node.order, parent.children = parent, 0, [node]
+            return
+        if index is None:
             index = len(siblings)
         order = order_at(siblings, index)
         if order is None:
             self._relabel(parent, siblings, self._revision_at_hand())
             order = order_at(siblings, index)
-            if order is None:
-                order = siblings[-1].order + GAP
+            assert order is not None, "evenly spread keys leave room everywhere"
         node.parent, node.order = parent, order
         siblings.insert(index, node)
 
@@ -424,6 +492,38 @@ class Tree:
         if node.parent is None:
             raise InvalidArgument("The root can neither be removed nor moved", field="nodeId")
         return node.parent
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Loading makes nothing but live objects, which the collector would visit again and again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            if not gc.get_freeze_count():
+                # To and fro: the young objects become old ones without a visit.
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
+
+
+def _detach(parent: Node, index: int) -> None:
+    if len(parent.children) == 1:
+        parent.children = NO_CHILDREN
+    else:
+        del parent.children[index]
+
+
+def _append(node: Node, parent: Node) -> None:
+    """Put the node, which has its order key, behind the parent's children."""
+    node.parent = parent
+    if parent.children:
+        parent.children.append(node)
+    else:
+        parent.children = [node]
 
 
 def common_ancestor(nodes: Sequence[Node]) -> Node:

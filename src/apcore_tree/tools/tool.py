@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -56,16 +58,53 @@ class Tool:
         return {name: schema["default"] for name, schema in properties.items() if "default" in schema}
 
     @cached_property
+    def _required(self) -> set[str]:
+        return set(self.input_schema.get("required", ()))
+
+    @cached_property
     def _validator(self) -> Draft202012Validator:
         return Draft202012Validator(self.input_schema)
 
+    @cached_property
+    def _plain(self) -> dict[str, Callable[[Any], bool]]:
+        properties = self.input_schema["properties"].items()
+        return {name: accepts for name, schema in properties if (accepts := plain_check(schema)) is not None}
+
     def check(self, arguments: Any) -> None:
-        """Raise what is most wrong with the arguments."""
+        """Raise what is most wrong with the arguments.
+
+        Most calls pass a few ids and flags, for which a full validation costs more than the call.
+        """
+        if isinstance(arguments, dict) and self._required <= arguments.keys():
+            plain = self._plain
+            if all(name in plain and plain[name](value) for name, value in arguments.items()):
+                return
         if not self._validator.is_valid(arguments):
             raise _refused(best_match(self._validator.iter_errors(arguments)))
 
     def complete(self, arguments: Json) -> Json:
         return {**self.defaults, **arguments}
+
+
+_PLAIN_KEYWORDS = {"type", "description", "default", "minLength", "maxLength", "pattern", "enum", "minimum", "maximum"}
+
+
+def plain_check(schema: Json) -> Callable[[Any], bool] | None:
+    """The schema of a text, an integer or a flag as a function; None for any other."""
+    kind = {"string": str, "integer": int, "boolean": bool}.get(str(schema.get("type")))
+    if kind is None or not schema.keys() <= _PLAIN_KEYWORDS:
+        return None
+    least, most = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    shortest, longest = schema.get("minLength", 0), schema.get("maxLength", math.inf)
+    fits, names = re.compile(schema.get("pattern", "")).search, schema.get("enum")
+    if kind is str:
+        return lambda value: (
+            type(value) is str
+            and shortest <= len(value) <= longest
+            and fits(value) is not None
+            and (names is None or value in names)
+        )
+    return lambda value: type(value) is kind and least <= value <= most
 
 
 def _refused(error: ValidationError) -> InvalidArgument:

@@ -3,6 +3,8 @@
 Only what the suite looks at is here: it wants some text, an error, and progress that increases.
 """
 
+import logging
+
 from apcore import Context, module
 
 from apcore_mcp import report_progress
@@ -24,3 +26,9 @@ async def with_progress(context: Context) -> dict[str, str]:
     for done in (0, 50, 100):
         await report_progress(context, done, total=100)
     return {"text": "Done."}
+
+
+@module(id="test_logging_tool", description="Logs, which is no business of the client's.")
+def logging_tool() -> dict[str, str]:
+    logging.getLogger(__name__).warning("Only stderr sees this.")
+    return {"text": "Logged."}

@@ -95,3 +95,8 @@ async def multi_round(context: Context) -> dict[str, str]:
     first = await elicit(context, "Step 1: What is your name?", form("name"))
     second = await elicit(context, "Step 2: What is your favorite color?", form("color"))
     return {"text": f"User responses: {first}, {second}"}
+
+
+@module(id="test_streaming_elicitation", description="Asks one question while it streams.")
+async def streaming(context: Context) -> dict[str, str]:
+    return await ask(context, "Please confirm", form("ok", "boolean"))

@@ -36,7 +36,7 @@ CLASS_MATCH: ToolSpec[ClassMatchInput, ClassMatchOutput] = ToolSpec(
 )
 
 
-async def match_(executor: Caller, arguments: ClassMatchInput, context: Any = None) -> ClassMatchOutput:
+async def match(executor: Caller, arguments: ClassMatchInput, context: Any = None) -> ClassMatchOutput:
     """Is called class.match."""
     return await CLASS_MATCH.call(executor, arguments, context)
 

@@ -45,7 +45,7 @@ async def nothing(executor: Caller, arguments: dict[str, Any], context: Any = No
 class FeedsTakeInput(TypedDict):
     rows: NotRequired[list[Any]]
     any: NotRequired[Any]
-    open: NotRequired[dict[str, int]]
+    open: NotRequired[dict[str, str | int]]
     by_key: NotRequired[dict[str, Any]]
     both: NotRequired[Any]
     free: NotRequired[dict[str, Any]]
