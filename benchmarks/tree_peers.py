@@ -35,7 +35,7 @@ class AnyTree:
         self.nodes = nodes
 
     def find(self, wanted: int) -> int:
-        return len(anytree.search.findall(self.nodes[0], lambda node: node.V == wanted))
+        return len(anytree.search.findall(self.nodes[0], lambda node: wanted == node.V))
 
     def subtree(self, at: int) -> Any:
         return anytree.exporter.DictExporter().export(self.nodes[at])
@@ -104,7 +104,7 @@ class BigTree:
         self.nodes = nodes
 
     def find(self, wanted: int) -> int:
-        return len(list(bigtree.findall(self.nodes[0], lambda node: node.V == wanted)))
+        return len(list(bigtree.findall(self.nodes[0], lambda node: wanted == node.V)))
 
     def subtree(self, at: int) -> Any:
         return bigtree.tree_to_nested_dict(self.nodes[at], all_attrs=True)

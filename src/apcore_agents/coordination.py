@@ -12,7 +12,7 @@ from apcore import ModuleAnnotations
 
 from apcore_agents.failures import ToolError, failure_of
 from apcore_agents.pool import COORDINATION_TEXTS
-from apcore_agents.runs import Run, current_run
+from apcore_agents.runs import Run, cancelled_with_its_caller, current_run
 from apcore_agents.schemas import JsonSchema
 
 if TYPE_CHECKING:
@@ -75,9 +75,14 @@ class SpawnAgents(_Coordination):
 
     async def execute(self, inputs: dict[str, Any], context: Any) -> dict[str, Any]:
         run = self._run()
+        if run.depth >= self._runtime.agents[run.agent].max_depth:
+            # The tool is not in such an agent's table; this holds even if it were.
+            raise ToolError("SPAWN_DENIED", "an agent this far down may start no other")
         for wanted in inputs["agents"]:
             self._check(run, wanted["agent_name"])
-        return {"results": await asyncio.gather(*(self._spawn(run, wanted, context) for wanted in inputs["agents"]))}
+        with cancelled_with_its_caller():
+            spawned = (self._spawn(run, wanted, context) for wanted in inputs["agents"])
+            return {"results": await asyncio.gather(*spawned)}
 
     def _check(self, run: Run, name: str) -> None:
         if name not in self._runtime.agents[run.agent].spawn:

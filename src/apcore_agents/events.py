@@ -67,15 +67,20 @@ class Events:
     """Hands records to whoever listens; a listener that fails costs nobody a call."""
 
     def __init__(self) -> None:
-        self._listeners: list[Callable[[Event], None]] = []
+        self._listeners: dict[object, Callable[[Event], None]] = {}
 
     def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Begin to listen; the result ends it."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        key = object()
+        self._listeners[key] = listener
+
+        def end() -> None:
+            self._listeners.pop(key, None)
+
+        return end
 
     def publish(self, record: Event) -> None:
-        for listener in list(self._listeners):
+        for listener in list(self._listeners.values()):
             try:
                 listener(record)
             except Exception:

@@ -6,6 +6,7 @@ from apcore import ModuleAnnotations
 
 from apcore_agents.failures import ToolError
 from apcore_agents.pool import PoolTool
+from apcore_agents.runs import cancelled_with_its_caller
 from apcore_agents.schemas import JsonSchema
 from apcore_agents.scrubbing import Scrubber
 from apcore_agents.settings import ServerPolicy
@@ -51,9 +52,10 @@ class ExternalTool:
         async def progress(value: float, total: float | None, message: str | None) -> None:
             await report_progress(context, value, total, message and messages.push(message))
 
-        result = await self._link.call(
-            self._upstream_name, inputs, timeout=self._timeout, readonly=self._readonly, progress=progress
-        )
+        with cancelled_with_its_caller():
+            result = await self._link.call(
+                self._upstream_name, inputs, timeout=self._timeout, readonly=self._readonly, progress=progress
+            )
         return self._output(self._scrubber.value(result))
 
     def _output(self, result: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from apcore import ModuleAnnotations
 from apcore_agents.egress import GuardedBackend, Resolve
 from apcore_agents.failures import ToolError
 from apcore_agents.pool import HTTP_OUTPUT, http_annotations
+from apcore_agents.runs import cancelled_with_its_caller
 from apcore_agents.schemas import JsonSchema
 from apcore_agents.secrets import Secrets
 from apcore_agents.settings import HttpOperation, HttpService
@@ -103,8 +104,8 @@ class HttpTool:
         # Errors name the host and the kind of error: a URL may hold whatever its parameters do.
         place = f"{operation.method} {self._client.base.hostname}"
         try:
-            async with asyncio.timeout(self._timeout), self._client.request(operation.method, url, body) as response:
-                output = await read_response(response, self._client.service.max_bytes)
+            with cancelled_with_its_caller():
+                output = await asyncio.wait_for(self._answer(url, body), self._timeout)
         except (TimeoutError, httpcore.ReadTimeout, httpcore.WriteTimeout):
             raise ToolError("UPSTREAM_TIMEOUT", f"{place} took too long", readonly=readonly) from None
         except (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout) as error:
@@ -114,6 +115,10 @@ class HttpTool:
             raise ToolError("UPSTREAM_DISCONNECTED", message, readonly=readonly) from None
         scrubbed: dict[str, Any] = self._client.secrets.scrubber.value(output)
         return scrubbed
+
+    async def _answer(self, url: str, body: bytes | None) -> dict[str, Any]:
+        async with self._client.request(self._operation.method, url, body) as response:
+            return await read_response(response, self._client.service.max_bytes)
 
 
 def build_url(base: SplitResult, operation: HttpOperation, inputs: dict[str, Any]) -> str:

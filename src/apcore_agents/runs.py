@@ -1,12 +1,14 @@
-"""Which agent is at work, and how far below the first one."""
+"""Which agent is at work, how far below the first one, and what ends when its caller leaves."""
 
+import asyncio
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
-__all__ = ["Run", "current_run", "running"]
+__all__ = ["Run", "cancelled_with_its_caller", "current_run", "running"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Run:
 
 
 _run: ContextVar[Run | None] = ContextVar("apcore_agents_run", default=None)
+_work: ContextVar[set[asyncio.Task[Any]] | None] = ContextVar("apcore_agents_work", default=None)
 
 
 def current_run() -> Run | None:
@@ -31,8 +34,29 @@ def current_run() -> Run | None:
 
 @contextmanager
 def running(run: Run) -> Iterator[None]:
-    reset = _run.set(run)
+    """Around one call.  apcore lets a module run on when its caller has gone; what asked to end with it is cancelled."""
+    work: set[asyncio.Task[Any]] = set()
+    reset_run, reset_work = _run.set(run), _work.set(work)
+    try:
+        yield
+    except asyncio.CancelledError:
+        for task in work:
+            task.cancel()
+        raise
+    finally:
+        _run.reset(reset_run)
+        _work.reset(reset_work)
+
+
+@contextmanager
+def cancelled_with_its_caller() -> Iterator[None]:
+    """Around the work of a module that can stop at any point."""
+    work, task = _work.get(), asyncio.current_task()
+    if work is None or task is None:
+        yield
+        return
+    work.add(task)
     try:
         yield
     finally:
-        _run.reset(reset)
+        work.discard(task)

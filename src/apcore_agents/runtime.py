@@ -65,6 +65,9 @@ class Agent:
     entries: Mapping[str, Mapping[str, Any]]
     digest: str
 
+    def is_readonly(self, name: str) -> bool:
+        return bool(self.entries.get(name, {}).get("annotations", {}).get("readOnlyHint"))
+
     def table(self, depth: int) -> Mapping[str, str]:
         if depth >= self.max_depth:
             return self.tables["leaf"]
@@ -197,8 +200,7 @@ class AgentRuntime:
         return error
 
     def _failed(self, error: Exception, agent: Agent, facts: Mapping[str, Any], started: float) -> None:
-        readonly = bool(agent.entries.get(facts["tool"], {}).get("annotations", {}).get("readOnlyHint"))
-        failure = failure_of(error, readonly=readonly)
+        failure = failure_of(error, readonly=agent.is_readonly(facts["tool"]))
         self.events.publish(self.scrubber.value(tool_error(failure, **facts, duration_ms=_since(started))))
 
     def withheld(self, alias: str, tool: str, reason: str | None) -> None:
@@ -319,8 +321,8 @@ def _read_index(generated: Path) -> dict[str, Any]:
 
 
 def _check_sets(name: str, entry: dict[str, Any]) -> None:
-    sets = (tuple(entry[depth]) for depth in DEPTHS)
-    if AgentTools(name, *sets, entry["maxDepth"]).digest != entry["digest"]:
+    root, sub, leaf = (tuple(entry[depth]) for depth in DEPTHS)
+    if AgentTools(name, root, sub, leaf, entry["maxDepth"]).digest != entry["digest"]:
         raise StaleBuild(f"the tools of agent {name!r} do not agree with their digest; run `apcore-mcp build`")
 
 

@@ -92,7 +92,8 @@ class _Dispatch:
         try:
             return await self._runtime.call(Run(self._agent), name, arguments, context, elicit)
         except Exception as error:
-            _failed.set(failure_of(error))
+            readonly = self._runtime.agents[self._agent].is_readonly(name)
+            _failed.set(failure_of(error, readonly=readonly))
             raise
 
 

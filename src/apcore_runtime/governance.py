@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from apcore import Executor, Registry
+from apcore.acl import ACL
 from apcore.approval import ApprovalRequest, ApprovalResult
 from apcore.errors import SchemaValidationError
 from apcore.middleware import Middleware
 from apcore.policy import ExecutionPolicy
 from jsonschema import Draft202012Validator
 
+from apcore_runtime.bundles import Bundle
 from apcore_runtime.sensitive import mask
 
 __all__ = ["ElicitedApproval", "PublishedSchemas", "governed_executor"]
@@ -31,7 +33,18 @@ Elicit = Callable[[Any, str, dict[str, Any]], Awaitable[Any]]
 
 
 def governed_executor(registry: Registry, elicit: Elicit) -> Executor:
-    return Executor(registry, policy=ExecutionPolicy(strict=True), approval_handler=ElicitedApproval(elicit))
+    """The Executor of a server; what bundled tools ask for, in rules and steps, holds for them alone."""
+    bundles: list[Bundle] = list(getattr(registry, "bundles", {}).values())
+    rules = [rule for bundle in bundles for rule in bundle.rules()]
+    executor = Executor(
+        registry,
+        acl=ACL(rules, default_effect="allow") if rules else None,
+        policy=ExecutionPolicy(strict=True),
+        approval_handler=ElicitedApproval(elicit),
+    )
+    for bundle in bundles:
+        bundle.install(executor)
+    return executor
 
 
 class ElicitedApproval:

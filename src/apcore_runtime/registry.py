@@ -2,12 +2,13 @@
 
 import builtins
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from apcore.registry import Registry
 
-from apcore_runtime.lazy import LazyModule, lazy_module
+from apcore_runtime.bundles import open_bundle
+from apcore_runtime.lazy import lazy_module
 from apcore_runtime.loading import SourceFile
 from apcore_runtime.surface import Surface
 
@@ -15,9 +16,10 @@ from apcore_runtime.surface import Surface
 class SurfaceRegistry(Registry):
     """apcore's Registry, filled on demand: by name for a call, whole for an enumeration."""
 
-    def __init__(self, surface: Surface) -> None:
+    def __init__(self, surface: Surface, stores: Mapping[str, str]) -> None:
         super().__init__()
         self._surface = surface
+        self.bundles = {name: open_bundle(name, stores.get(name)) for name in surface.bundles}
         self._pending = set(surface.names)
         self._fill_lock = threading.RLock()
 
@@ -33,8 +35,10 @@ class SurfaceRegistry(Registry):
         for module_id in sorted(self._pending):
             self._fill(module_id)
 
-    def _proxy(self, module_id: str) -> LazyModule:
+    def _proxy(self, module_id: str) -> Any:
         spec, root = self._surface.spec(module_id), self._surface.source
+        if spec.bundle is not None:
+            return self.bundles[spec.bundle].modules[module_id]
         if spec.source is None or root is None:
             raise LookupError(f"{module_id} has no source file; serve it from its registry")
         source = SourceFile(root, spec.source)

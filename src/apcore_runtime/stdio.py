@@ -19,6 +19,7 @@ import anyio
 __all__ = ["ClaimedStreams", "Codec", "Prebuilt", "claim_streams", "connect"]
 
 MESSAGE_LIMIT = 64 * 2**20
+PARTING = 0.5
 
 ReadLine = Callable[[], Awaitable[bytes]]
 Write = Callable[[bytes], Awaitable[None]]
@@ -122,6 +123,9 @@ async def connect(
                     await incoming_writer.send(message)
             with anyio.move_on_after(grace):
                 await pending.none_left()
+        # Without input a server ends, but not every SDK does while a handler never returns.
+        await anyio.sleep(PARTING)
+        group.cancel_scope.cancel()
 
     async def send(write: Write) -> None:
         async with outgoing_reader:

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -95,11 +96,17 @@ class Surface:
         tools: dict[str, ToolSpec[Any, Any]] = importlib.import_module(f"{server.__name__}.{namespace}").TOOLS
         return tools[name]
 
-    def registry(self) -> "SurfaceRegistry":
-        """A registry whose modules are loaded at their first call."""
+    @property
+    def bundles(self) -> tuple[str, ...]:
+        """The bundles whose tools are among these."""
+        names: tuple[str, ...] = self.package.BUNDLES
+        return names
+
+    def registry(self, stores: Mapping[str, str] | None = None) -> "SurfaceRegistry":
+        """A registry whose modules are loaded at their first call; `stores` says where bundles keep their data."""
         from apcore_runtime.registry import SurfaceRegistry
 
-        return SurfaceRegistry(self)
+        return SurfaceRegistry(self, stores or {})
 
     def warn_if_changed(self, file: str, digest: str) -> None:
         """Log that a module's file is not the one that was compiled."""

@@ -49,7 +49,9 @@ class Upstream:
         return lock_server(server or self.server, Listing(self.tools)).tools
 
     @asynccontextmanager
-    async def link(self, server: Server | None = None, secrets: Secrets | None = None, **options: Any) -> AsyncIterator[Link]:
+    async def link(
+        self, server: Server | None = None, secrets: Secrets | None = None, **options: Any
+    ) -> AsyncIterator[Link]:
         chosen = server or self.server
         opening = open_connection(chosen, secrets or Secrets({}, self.state.parent, {}))
         link = Link(chosen, self.locked(chosen), opening, **options)

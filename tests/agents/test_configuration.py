@@ -16,7 +16,7 @@ SERVICE = '[http.tickets]\nbase_url = "https://api.example.com/v2/"\n'
 @pytest.mark.parametrize(
     "text",
     [
-        '[agents]\nmax_dept = 2\n',
+        "[agents]\nmax_dept = 2\n",
         '[mcp]\nmasks = ["mcp__*"]\n',
         f"{SERVICE}max_byte = 1\n",
         f'{SERVICE}[http.tickets.read]\nmethod = "GET"\npath = "x"\ndescription = "d"\naproval = "auto"\n',

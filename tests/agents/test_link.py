@@ -69,7 +69,11 @@ def test_a_crash_costs_one_call_and_the_next_one_succeeds(tmp_path: Path) -> Non
             innocent = asyncio.create_task(failure(link, "slow"))
             await said(link, "echo")
             error = await failure(link, "crash")
-            assert (error.code, error.details["outcome"], error.retryable) == ("UPSTREAM_DISCONNECTED", "unknown", False)
+            assert (error.code, error.details["outcome"], error.retryable) == (
+                "UPSTREAM_DISCONNECTED",
+                "unknown",
+                False,
+            )
             assert (await innocent).code == "UPSTREAM_DISCONNECTED"
             await until(lambda: link.connections == 2)
             assert await said(link, "echo", again=True) == '{"again": true}'
@@ -176,7 +180,9 @@ def test_a_program_that_is_not_there_is_unavailable_and_nothing_hangs(tmp_path: 
     run(work())
 
 
-def test_the_child_has_no_more_of_our_environment_than_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_has_no_more_of_our_environment_than_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("UNRELATED_TOKEN", "do-not-inherit")
 
     async def work() -> None:
@@ -228,7 +234,10 @@ def test_a_changed_tool_is_withheld_alone_and_returns_when_the_change_is_taken_b
         ([upstream("echo", annotations={"readOnlyHint": True})], "changed: annotations"),
         ([upstream("echo", title="Echo")], "changed: title"),
         ([upstream("echo", outputSchema={"type": "object"})], "changed: outputSchema"),
-        ([upstream("echo", inputSchema={"type": "object", "properties": {"a": {"default": 1}}})], "changed: inputSchema"),
+        (
+            [upstream("echo", inputSchema={"type": "object", "properties": {"a": {"default": 1}}})],
+            "changed: inputSchema",
+        ),
     ],
 )
 def test_a_tool_that_changed_before_we_connected_is_withheld(tmp_path: Path, listed: list[Any], reason: str) -> None:

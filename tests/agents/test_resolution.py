@@ -286,7 +286,9 @@ PATTERNS = st.text("abc_*?", min_size=1, max_size=5) | st.sampled_from(COORDINAT
 
 def pool_of(names: set[str]) -> Pool:
     entry = {"description": "d", "inputSchema": OBJECT}
-    return Pool({name: PoolTool(name, name, "module", {"name": name} | entry) for name in sorted({*names, *COORDINATION})})
+    return Pool(
+        {name: PoolTool(name, name, "module", {"name": name} | entry) for name in sorted({*names, *COORDINATION})}
+    )
 
 
 def sets_of(pool: Pool, allow: list[str], deny: list[str], max_depth: int = 2) -> AgentTools:
@@ -315,7 +317,9 @@ def test_leaf_is_within_sub_within_root_within_the_pool(
 
 
 @given(st.sets(NAMES), st.lists(PATTERNS), st.lists(PATTERNS), st.randoms())
-def test_the_digest_does_not_depend_on_any_order(names: set[str], allow: list[str], deny: list[str], random: object) -> None:
+def test_the_digest_does_not_depend_on_any_order(
+    names: set[str], allow: list[str], deny: list[str], random: object
+) -> None:
     pool = pool_of(names)
     before = sets_of(pool, allow, deny).digest
     random.shuffle(allow)  # type: ignore[attr-defined]

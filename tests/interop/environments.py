@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import tomllib
 import venv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -80,17 +81,28 @@ def node() -> Node:
     with _cached("node", wanted) as (directory, install):
         if install:
             shutil.copy(HERE / "package.json", directory)
-            _install([npm, "install", "--no-audit", "--no-fund", "--loglevel=error"], directory)
+            # By default npm tries for minutes before it says that there is no network.
+            quickly = ("--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
+            _install([npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *quickly], directory)
     return Node(directory)
 
 
 def python(name: str) -> Python:
-    wanted = "\n".join([sys.version, str(ROOT), (ROOT / "pyproject.toml").read_text(encoding="utf-8"), *PACKAGES[name]])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = "\n".join([sys.version, str(ROOT), *project["dependencies"], *PACKAGES[name]])
     with _cached(name, wanted) as (directory, install):
         environment = Python(name, directory)
         if install:
             venv.create(directory, with_pip=True, clear=True)
-            pip = [environment.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            pip = [
+                environment.executable,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--retries=1",
+            ]
             _install([*pip, "-e", str(ROOT), *PACKAGES[name]], ROOT)
     return environment
 
@@ -113,7 +125,8 @@ def _cached(name: str, wanted: str) -> Iterator[tuple[Path, bool]]:
 def _install(command: Sequence[str], directory: Path) -> None:
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=INSTALLING, check=False)
     if done.returncode != 0:
-        unavailable(f"cannot be installed here: {done.stderr.strip()[-500:]}")
+        errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+        unavailable(f"cannot be installed here: {' '.join(errors[:3])}")
 
 
 def run(command: Sequence[str], cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:

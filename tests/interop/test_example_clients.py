@@ -1,10 +1,7 @@
 """The scripts of `examples/clients`, each in an environment that has its package."""
 
-from pathlib import Path
-
 import pytest
-from tests.interop import environments
-from tests.interop.environments import ROOT, run
+from tests.interop.environments import ROOT, Python, run
 from tests.requirements import requirement
 
 CLIENTS = ROOT / "examples" / "clients"
@@ -26,12 +23,11 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize(
-    ("script", "environment"), [(script, name) for script, (names, _) in EXPECTED.items() for name in names]
+    ("script", "sdk"), [(script, name) for script, (names, _) in EXPECTED.items() for name in names], indirect=["sdk"]
 )
 @requirement("NFR-COMPAT-004")
-def test_the_script_sees_what_it_came_for(script: str, environment: str) -> None:
-    python = environments.python(environment)
-    done = run([python.executable, str(CLIENTS / f"{script}.py")])
+def test_the_script_sees_what_it_came_for(script: str, sdk: Python) -> None:
+    done = run([sdk.executable, str(CLIENTS / f"{script}.py")])
     assert done.returncode == 0, done.stderr
     assert [text for text in EXPECTED[script][1] if text not in done.stdout] == [], done.stdout
 
@@ -39,5 +35,5 @@ def test_the_script_sees_what_it_came_for(script: str, environment: str) -> None
 def test_every_script_is_run_and_in_the_table() -> None:
     scripts = {path.stem for path in CLIENTS.glob("*.py")}
     assert scripts == EXPECTED.keys()
-    table = Path(CLIENTS / "README.md").read_text(encoding="utf-8")
+    table = (CLIENTS / "README.md").read_text(encoding="utf-8")
     assert [script for script in scripts if f"]({script}.py)" not in table] == []

@@ -19,7 +19,7 @@ from apcore_mcp.server.sdk import SDK, types
 from apcore_runtime.process import bind
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 15
+PATIENCE = 30
 
 
 def wire(result: Any) -> dict[str, Any]:
@@ -142,8 +142,11 @@ async def http_client(
 ) -> AsyncIterator[Client]:
     http_package: Any = __import__("httpx2" if SDK == 2 else "httpx")
     async with AsyncExitStack() as stack:
-        http = await stack.enter_async_context(http_package.AsyncClient(headers=headers, timeout=PATIENCE))
-        transport = streamable_http.streamable_http_client(f"{url}/mcp", http_client=http)
+        if hasattr(streamable_http, "streamable_http_client"):
+            http = await stack.enter_async_context(http_package.AsyncClient(headers=headers, timeout=PATIENCE))
+            transport = streamable_http.streamable_http_client(f"{url}/mcp", http_client=http)
+        else:  # before mcp 1.24
+            transport = streamable_http.streamablehttp_client(f"{url}/mcp", headers=headers)
         streams = await stack.enter_async_context(transport)
         yield await Client(answers).open(stack, *streams[:2])
 

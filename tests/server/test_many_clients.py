@@ -50,7 +50,7 @@ def echo() -> Function:
 async def test_fifty_clients_get_their_own_answers_and_two_hundred_deserters_harm_nobody() -> None:
     limits = httpx.Limits(max_connections=None)
     async with http_server(registry_of(echo=echo(), add=Add())) as url:
-        async with httpx.AsyncClient(limits=limits, timeout=60) as http:
+        async with httpx.AsyncClient(limits=limits, timeout=120) as http:
             answers = await asyncio.gather(*(client_of(http, url, number, 40) for number in range(50)))
             assert answers == [[number * 1000 + call for call in range(1, 41)] for number in range(50)]
             await asyncio.gather(*(desert(http, url) for _ in range(200)))

@@ -54,7 +54,12 @@ def test_tree_json_has_a_fixed_shape(house: House) -> None:
 def test_flat_rows_have_a_fixed_shape(house: House) -> None:
     assert house.call("export_subtree", nodeId=house.garden, format="flat")["rows"] == [
         {"nodeId": house.garden, "parentId": None, "payloadType": "object", "payload": {"Name": "Garden", "Size": 100}},
-        {"nodeId": house.shed, "parentId": house.garden, "payloadType": "object", "payload": {"Name": "Shed", "Size": 6}},
+        {
+            "nodeId": house.shed,
+            "parentId": house.garden,
+            "payloadType": "object",
+            "payload": {"Name": "Shed", "Size": 6},
+        },
     ]
 
 

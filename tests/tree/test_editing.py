@@ -179,7 +179,11 @@ def test_very_many_insertions_into_one_gap_keep_their_order() -> None:
     call.add("root", "last")
     for number in range(200):
         call.change(
-            "add_child", parentNodeId="root", payloadType="object", payloadProps={"Name": str(number)}, index=number // 2
+            "add_child",
+            parentNodeId="root",
+            payloadType="object",
+            payloadProps={"Name": str(number)},
+            index=number // 2,
         )
     orders = [child.order for child in call.service.tree.root.children]
     assert orders == sorted(set(orders))

@@ -24,7 +24,18 @@ def nested(levels: int) -> Any:
 
 @pytest.mark.parametrize(
     "value",
-    [math.nan, math.inf, -math.inf, 2**70, nested(80), {"a": nested(200)}, "\ud800", {"\udfff": 1}, {"": 1}, "***REDACTED***"],
+    [
+        math.nan,
+        math.inf,
+        -math.inf,
+        2**70,
+        nested(80),
+        {"a": nested(200)},
+        "\ud800",
+        {"\udfff": 1},
+        {"": 1},
+        "***REDACTED***",
+    ],
     ids=lambda value: ascii(value)[:20],
 )
 @pytest.mark.parametrize("surface", [Direct, ThroughExecutor])

@@ -286,7 +286,7 @@ def _lose_the_memory(history: History, mark: Any) -> None:
 
 
 def _use_a_key_twice(siblings: list[Node], index: int) -> int:
-    return siblings[min(index, len(siblings) - 1)].order if siblings else 0
+    return siblings[index].order
 
 
 def _never_translate(tree: Tree, parent_id: str, order: int, seen: int) -> int:
@@ -318,7 +318,7 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "removed nodes stay users": (Tree, "_unindex", _leave_the_user),
     "tags of removed nodes stay": (Tree, "_untag", _forget_the_tags),
     "folding forgets": (History, "fold", _lose_the_memory),
-    "siblings share a key": (tree_module, "order_at", _use_a_key_twice),
+    "siblings share a key": (tree_module, "order_before", _use_a_key_twice),
     "a page skips a node": (walking_module, "_frames_after", _skip_the_next),
     "a diff misses sharers": (diff_module, "_touched", _only_todays_users),
     "a rollback keeps the stamps": (Tree, "_take_back", _keep_the_stamps),
@@ -335,10 +335,15 @@ def test_a_planted_bug_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_cursors_survive_new_order_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """With narrow gaps siblings get new keys all the time; untouched nodes still appear exactly once."""
-    monkeypatch.setattr(order_module, "GAP", 2)
+    _narrow_the_gaps(monkeypatch)
 
     run_state_machine_as_test(AgainstTheModel, settings=examples(max(EXAMPLES // 2, 20), 40))
     assert order_module.spread(3) == [0, 2, 4]
+
+
+def _narrow_the_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (order_module, tree_module):
+        monkeypatch.setattr(module, "GAP", 2)
 
 
 def _read_while_keys_change() -> tuple[list[str], list[str]]:
@@ -356,13 +361,13 @@ def _read_while_keys_change() -> tuple[list[str], list[str]]:
 
 
 def test_a_removed_anchor_is_found_among_new_order_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_module, "GAP", 2)
+    _narrow_the_gaps(monkeypatch)
     seen, expected = _read_while_keys_change()
     assert seen == expected
 
 
 def test_untranslated_cursors_would_repeat_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_module, "GAP", 2)
+    _narrow_the_gaps(monkeypatch)
     monkeypatch.setattr(Tree, "translate", _never_translate)
     seen, expected = _read_while_keys_change()
     assert seen != expected

@@ -110,8 +110,6 @@ def test_the_usual_pipeline_and_the_lean_one_give_the_same_verdicts(house: House
     lean.close()
 
 
-
-
 def _token(name: str, service: TreeService, arguments: dict[str, Any]) -> dict[str, str]:
     return {} if TOOLS[name].reads or not arguments else {"versionToken": service.version()}
 
@@ -153,7 +151,14 @@ def test_middlewares_added_later_see_the_calls(executor: Executor) -> None:
             seen.append((module_id, context.redacted_output))
 
     executor.use(Watch())
-    run(executor, "add_child", parentNodeId="root", payloadType="object", payloadProps={"secret": 1}, versionToken="t1.x.0")
+    run(
+        executor,
+        "add_child",
+        parentNodeId="root",
+        payloadType="object",
+        payloadProps={"secret": 1},
+        versionToken="t1.x.0",
+    )
     result = run(executor, "get_node", nodeId="root")
     assert seen == [
         (
@@ -211,7 +216,12 @@ def test_destructive_tools_wait_for_approval_where_the_policy_says_so(service: T
     policy = ExecutionPolicy(gate_destructive=True, strict=True)
     with tree_executor(service, policy=policy) as executor:
         added = run(
-            executor, "add_child", parentNodeId="root", payloadType="object", payloadProps={}, versionToken=service.version()
+            executor,
+            "add_child",
+            parentNodeId="root",
+            payloadType="object",
+            payloadProps={},
+            versionToken=service.version(),
         )
         asked = {"nodeId": added["nodeId"], "versionToken": added["version"], "idempotencyKey": "k"}
         assert run(executor, "remove_node", **asked) == "forbidden"
@@ -244,12 +254,16 @@ def test_a_fault_inside_tells_the_client_nothing(service: TreeService, monkeypat
     with tree_executor(service) as executor:
         context = Context.create(identity=ANN)
         with pytest.raises(TreeError) as failed:
-            executor.call("tree.tag_node", {"nodeId": "root", "tags": ["x"], "versionToken": service.version()}, context)
+            executor.call(
+                "tree.tag_node", {"nodeId": "root", "tags": ["x"], "versionToken": service.version()}, context
+            )
     assert (failed.value.code, failed.value.message) == ("internal", "Internal error")
     assert [entry.code for entry in service.audit()] == ["internal"]
 
 
-def test_a_result_that_breaks_its_schema_is_an_internal_error(service: TreeService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_breaks_its_schema_is_an_internal_error(
+    service: TreeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(service, "version", lambda *_: 5)
     with tree_executor(service, check_output=True) as executor:
         assert run(executor, "get_status") == "internal"

@@ -210,7 +210,9 @@ def test_a_toggle_is_undone_by_another(house: House) -> None:
 def test_a_deep_tree_is_read_flat_and_refused_nested() -> None:
     call = Direct(make_service())
     rows = [{"nodeId": "d0", "parentId": None, "payloadType": "object", "payload": {}}]
-    rows += [{"nodeId": f"d{n}", "parentId": f"d{n - 1}", "payloadType": "object", "payload": {}} for n in range(1, 10_000)]
+    rows += [
+        {"nodeId": f"d{n}", "parentId": f"d{n - 1}", "payloadType": "object", "payload": {}} for n in range(1, 10_000)
+    ]
     call.change("import_merge", json=rows, strategy="upsert", matchBy="nodeId")
     with pytest.raises(InvalidArgument) as refused:
         call("get_subtree", nodeId="d0")
@@ -236,7 +238,12 @@ def test_a_path_leads_from_the_root_to_the_node(house: House) -> None:
 
 @pytest.mark.parametrize(
     ("nodes", "nearest"),
-    [(["table"], "table"), (["table", "chair"], "kitchen"), (["table", "kitchen"], "kitchen"), (["table", "bath"], "house")],
+    [
+        (["table"], "table"),
+        (["table", "chair"], "kitchen"),
+        (["table", "kitchen"], "kitchen"),
+        (["table", "bath"], "house"),
+    ],
 )
 def test_the_nearest_common_ancestor_may_be_one_of_the_nodes(house: House, nodes: list[str], nearest: str) -> None:
     ids = house._asdict()

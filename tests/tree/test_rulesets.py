@@ -43,7 +43,9 @@ def test_every_rule_finds_its_fault(call: Direct) -> None:
     call.add(top, "Nook")
     call.add(top, "Third")
     deep = call.add(inner, "Deep")
-    found = {(item["ruleId"], item["nodeId"], item["path"]) for item in call("validate_tree", rulesetId="strict")["items"]}
+    found = {
+        (item["ruleId"], item["nodeId"], item["path"]) for item in call("validate_tree", rulesetId="strict")["items"]
+    }
     assert found == {
         ("text-untrimmed", top, "/Name"),
         ("schema-violated", top, "/Size"),
@@ -75,7 +77,10 @@ def test_a_payload_is_linted_with_pointers_and_messages(call: Direct) -> None:
     node = room(call, "root", "x ", Size=99, Owner="Ann", Address={"City": "Rome"})
     result = call("lint_payload", nodeId=node, rulesetId="strict")
     assert result["valid"] is False
-    assert [(issue["severity"], issue["path"]) for issue in result["issues"]] == [("error", "/Size"), ("warning", "/Name")]
+    assert [(issue["severity"], issue["path"]) for issue in result["issues"]] == [
+        ("error", "/Size"),
+        ("warning", "/Name"),
+    ]
     assert call("lint_payload", nodeId=node, rulesetId="default")["valid"] is True
     assert call("lint_payload", nodeId=node, rulesetId="structure")["issues"] == []
 

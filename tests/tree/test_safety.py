@@ -383,7 +383,9 @@ def test_every_change_is_audited_and_so_is_every_failure(house: House) -> None:
         house.call("tag_node", nodeId=house.shed)
     with pytest.raises(Forbidden):
         Direct(service, READER).change("remove_node", nodeId=house.shed)
-    told = [(entry.agent, entry.operation, entry.outcome, entry.code) for entry in service.audit(AuditQuery(limit=1000))]
+    told = [
+        (entry.agent, entry.operation, entry.outcome, entry.code) for entry in service.audit(AuditQuery(limit=1000))
+    ]
     assert told[start:] == [
         ("ann", "tag_node", "success", None),
         ("ann", "tag_node", "failure", "not_found"),

@@ -148,7 +148,11 @@ def test_hits_are_sorted_with_missing_values_last_and_ties_in_document_order(hou
 @pytest.mark.parametrize(
     "group",
     [
-        {"groups": [{"groups": [{"groups": [{"groups": [{"groups": [{"groups": [{"groups": [{"groups": [{}]}]}]}]}]}]}]}]},
+        {
+            "groups": [
+                {"groups": [{"groups": [{"groups": [{"groups": [{"groups": [{"groups": [{"groups": [{}]}]}]}]}]}]}]}
+            ]
+        },
         {"groups": [{"predicates": [{"path": "x", "op": "regex", "value": "y"}]}]},
         {"groups": [{"surprise": 1}]},
         {"predicates": [{"path": "Size", "op": "between", "value": 1}]},

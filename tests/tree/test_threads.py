@@ -106,16 +106,47 @@ def test_pinned_reads_are_consistent_under_a_writer() -> None:
     assert _mismatches(60) == 0
 
 
-def test_reading_the_chain_before_the_live_record_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    def chain_first(history: Any, mark: Any, node_id: str, live: Any) -> Any:
-        if mark is not None:
-            for later in history.since(mark):
-                if node_id in later.nodes:
-                    return later.nodes[node_id]
-        return None if live is None else history_module.record_of(live)
+def _name_read_during_a_change(monkeypatch: pytest.MonkeyPatch, look_up: Any) -> str:
+    """Read a node pinned while a writer moves it, exactly between the reader's two steps."""
+    tree = Tree()
+    house, garden = tree.add(tree.root, "object", {"Name": "house"}), tree.add(tree.root, "object", {"Name": "garden"})
+    node = tree.add(house, "object", {"Name": "x"})
+    mark = Mark(tree.revision)
+    tree.history.push(mark)
+    source = Pinned(tree, mark)
+    record_of = history_module.record_of
 
-    monkeypatch.setattr(history_module.History, "node_at", chain_first)
-    assert any(_mismatches(40) for _ in range(10))
+    def interrupted(live: Any) -> Any:
+        if live is not node or node.parent is garden:
+            return record_of(live)
+        if look_up is not None:
+            tree.move(node, garden)
+            return record_of(live)
+        record = record_of(live)
+        tree.move(node, garden)
+        return record
+
+    monkeypatch.setattr(history_module, "record_of", interrupted)
+    if look_up is not None:
+        monkeypatch.setattr(history_module.History, "node_at", look_up)
+    parent = source.node(node.id).parent
+    assert parent is not None
+    assert node.parent is garden
+    return str(parent.payload.data["Name"])
+
+
+def test_a_change_between_the_two_steps_of_a_pinned_read_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _name_read_during_a_change(monkeypatch, None) == "house"
+
+
+def test_reading_the_chain_before_the_live_record_would_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chain_first(history: Any, mark: Any, node_id: str, live: Any) -> Any:
+        for later in history.since(mark):
+            if node_id in later.nodes:
+                return later.nodes[node_id]
+        return history_module.record_of(live)
+
+    assert _name_read_during_a_change(monkeypatch, chain_first) == "garden"
 
 
 def test_changes_of_many_threads_are_serial(tmp_path: Any) -> None:
@@ -155,7 +186,8 @@ def test_long_reads_run_beside_changes_on_the_event_loop() -> None:
     call = Direct(service)
     rows = [{"nodeId": "top", "parentId": None, "payloadType": "object", "payload": {"Name": "top"}}]
     rows += [
-        {"nodeId": f"r{n}", "parentId": "top", "payloadType": "object", "payload": {"Name": str(n)}} for n in range(2000)
+        {"nodeId": f"r{n}", "parentId": "top", "payloadType": "object", "payload": {"Name": str(n)}}
+        for n in range(2000)
     ]
     call.change("import_merge", json=rows, strategy="upsert", matchBy="nodeId")
     executor = tree_executor(service)

@@ -11,6 +11,7 @@ __all__ = ["emit_package"]
 
 def emit_package(program: Program) -> Iterator[Artifact]:
     header = f"{GENERATED_BY}  Source sha256:{program.snapshot.digest}."
-    values = {"header": header, "settings": program.settings, "source": program.source}
+    bundles = tuple(sorted({tool.record.bundle for tool in program.tools if tool.record.bundle}))
+    values = {"header": header, "settings": program.settings, "source": program.source, "bundles": bundles}
     yield Artifact("__init__.py", render("package/__init__.py.j2", **values))
     yield Artifact("__main__.py", render("package/__main__.py.j2"))

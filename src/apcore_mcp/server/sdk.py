@@ -177,7 +177,7 @@ class _Second:
     """mcp 2.x, which serves the handshake revisions and 2026-07-28 from one server."""
 
     def __init__(self, make: Any, answers: Answers, schema_of: SchemaOf, list_changed: bool) -> None:
-        self._answers, self._list_changed = answers, list_changed
+        self._answers = answers
         self._connections: WeakSet[Any] = WeakSet()
         options: dict[str, Any] = {}
         if "get_tool_input_schema" in inspect.signature(_lowlevel.Server.__init__).parameters:
@@ -195,18 +195,15 @@ class _Second:
         self.server.middleware.append(self._intercept)
 
     def outlets(self) -> list[Callable[[], Awaitable[None]]]:
-        told = [connection.send_tool_list_changed for connection in self._connections]
-        return (
-            [*told, partial(self._bus.publish, self._subscriptions.ToolsListChanged())] if self._list_changed else told
-        )
+        subscribers = partial(self._bus.publish, self._subscriptions.ToolsListChanged())
+        return [subscribers, *(connection.send_tool_list_changed for connection in self._connections)]
 
     async def _intercept(self, context: Any, call_next: Any) -> Any:
         if context.method == "notifications/initialized":
             self._connections.add(context.session._connection)
         if context.method == "tools/list":
             # Answered here, because past this point the SDK validates and dumps every tool anew.
-            result = await self._answer(self._answers["tools/list"], context, None)
-            return self._with_server_info(context, result)
+            return await self._answer(self._answers["tools/list"], context, None)
         return await call_next(context)
 
     async def _answer(self, answer: Answer, context: Any, params: Any) -> dict[str, Any]:
@@ -215,10 +212,6 @@ class _Second:
         result = await answer(Request(meta, context.request, context.session, context.request_id, modern), params)
         if not modern:
             return result
+        stamped = {types.SERVER_INFO_META_KEY: self.server.server_info_stamp, **result.get("_meta", {})}
         hints = {} if context.method == "tools/call" else {"ttlMs": 0, "cacheScope": "private"}
-        return {"resultType": "complete", **hints, **result}
-
-    def _with_server_info(self, context: Any, result: dict[str, Any]) -> dict[str, Any]:
-        if context.protocol_version < MODERN:
-            return result
-        return {**result, "_meta": {types.SERVER_INFO_META_KEY: self.server.server_info_stamp}}
+        return {"resultType": "complete", **hints, **result, "_meta": stamped}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 __all__ = ["Json", "Node", "Payload", "ancestry", "depth_of", "is_within", "position", "walk"]
 
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 NO_CHILDREN: Any = ()
 
-_SCALARS = (str, int, float, bool, type(None))
+_NESTED = (dict, list)
 
 
 def _make_encoder() -> Callable[[Any], str]:
@@ -30,7 +30,7 @@ def _make_c_encoder() -> Callable[[Any], str]:
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-    escape = json.encoder.encode_basestring  # type: ignore[attr-defined]
+    escape = json.encoder.encode_basestring
     chunks = make(None, None, escape, None, ":", ",", False, False, False)
     return lambda value: "".join(chunks(value, 0))
 
@@ -41,7 +41,7 @@ _encode = _make_encoder()
 class Payload:
     """What a node says.  Several nodes may share one; `data` is replaced, never changed in place."""
 
-    __slots__ = ("_flat", "_text", "changed", "data", "id", "type", "users")
+    __slots__ = ("_text", "changed", "data", "id", "type", "users")
 
     def __init__(self, id: int, type: str, data: Json, changed: int = 0) -> None:
         self.id = id
@@ -51,11 +51,10 @@ class Payload:
         # One user is by far the usual case, so a set is made only for the second.
         self.users: Node | set[Node] | None = None
         self._text: str | None = None
-        self._flat: bool | None = None
 
     def replace(self, data: Json) -> None:
         self.data = data
-        self._text = self._flat = None
+        self._text = None
 
     def join(self, node: Node) -> None:
         users = self.users
@@ -81,9 +80,10 @@ class Payload:
 
     def copy_data(self) -> Json:
         """The data as the caller's own: what leaves the tree can be changed without changing the tree."""
-        if self._flat is None:
-            self._flat = all(isinstance(value, _SCALARS) for value in self.data.values())
-        return dict(self.data) if self._flat else copy_json(self.data)
+        for value in self.data.values():
+            if value.__class__ in _NESTED:
+                return cast(Json, copy_json(self.data))
+        return dict(self.data)
 
     def text(self) -> str:
         """The data as JSON text, kept until the data changes."""
@@ -101,13 +101,13 @@ class Node:
 
     __slots__ = ("changed", "children", "id", "newest", "order", "parent", "payload", "tags")
 
-    def __init__(self, id: str, payload: Payload, revision: int = 0) -> None:
+    def __init__(self, id: str, payload: Payload, revision: int = 0, order: int = 0) -> None:
         self.id = id
         self.payload = payload
         self.parent: Node | None = None
         # Most nodes are leaves; a list of its own comes with the first child.
         self.children: list[Node] = NO_CHILDREN
-        self.order = 0
+        self.order = order
         self.tags: frozenset[str] | None = None
         self.changed = revision
         self.newest = revision

@@ -12,25 +12,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from apcore_tree.engine.node import Node
 
-__all__ = ["GAP", "index_of", "order_at", "spread"]
+__all__ = ["GAP", "LARGEST", "index_of", "order_before", "spread"]
 
 GAP = 1 << 32
-_LARGEST = 1 << 62
+LARGEST = 1 << 62
 _order = attrgetter("order")
 
 
-def order_at(siblings: list[Node], index: int) -> int | None:
-    """A key for a new one among the siblings, at the index; None when there is no room left."""
-    if index >= len(siblings):
-        key = siblings[-1].order + GAP
-    elif index == 0:
-        key = siblings[0].order - GAP
-    else:
-        before, after = siblings[index - 1].order, siblings[index].order
-        if after - before < 2:
-            return None
-        return (before + after) // 2
-    return key if -_LARGEST < key < _LARGEST else None
+def order_before(siblings: list[Node], index: int) -> int | None:
+    """A key for a new one before the sibling at the index; None when there is no room."""
+    after = siblings[index].order
+    if index == 0:
+        return after - GAP if after - GAP > -LARGEST else None
+    before = siblings[index - 1].order
+    return (before + after) // 2 if after - before > 1 else None
 
 
 def spread(count: int) -> list[int]:

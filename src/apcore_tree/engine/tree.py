@@ -24,7 +24,7 @@ from apcore_tree.engine.history import (
     record_of_payload,
 )
 from apcore_tree.engine.node import NO_CHILDREN, Json, Node, Payload, ancestry, walk
-from apcore_tree.engine.order import index_of, order_at, spread
+from apcore_tree.engine.order import GAP, LARGEST, index_of, order_before, spread
 from apcore_tree.errors import Conflict, InvalidArgument, NotFound
 
 __all__ = ["ROOT_ID", "NewIds", "RandomIds", "Tree", "common_ancestor"]
@@ -49,7 +49,7 @@ class RandomIds:
         if count == 1 and pool:
             return [pool.pop()]
         if len(pool) < count:
-            digits = secrets.token_hex(8 * (count + 64))
+            digits = secrets.token_hex(8 * (count + 255))
             pool += [f"n{digits[at : at + 16]}" for at in range(0, len(digits), 16)]
         taken = pool[-count:]
         del pool[-count:]
@@ -143,10 +143,13 @@ class Tree:
 
     def _stamp(self, node: Node | None, revision: int) -> None:
         """Raise `newest` up to the root.  An ancestor is never older than its child, so the climb may stop early."""
-        log = self._edit.stamps if self._edit is not None else None
+        if self._edit is None:
+            while node is not None and node.newest != revision:
+                node.newest = revision
+                node = node.parent
+            return
         while node is not None and node.newest != revision:
-            if log is not None:
-                log.append((node, node.newest))
+            self._edit.stamps.append((node, node.newest))
             node.newest = revision
             node = node.parent
 
@@ -171,12 +174,14 @@ class Tree:
         if share is None:
             self._payloads_made += 1
             share = Payload(self._payloads_made, type, data, revision)
-        node = Node(node_id, share, revision)
+            node = share.users = Node(node_id, share, revision)
+        else:
+            node = Node(node_id, share, revision)
+            share.join(node)
         if self.history.marks:
             self._touch_new(node_id)
             self._touch(parent)
         self.nodes[node_id] = node
-        share.join(node)
         self._insert(node, parent, index)
         parent.changed = revision
         self._stamp(parent, revision)
@@ -184,7 +189,9 @@ class Tree:
 
     def remove(self, node: Node) -> int:
         """Detach the subtree and return its size."""
-        parent = self._parent_of(node)
+        parent = node.parent
+        if parent is None:
+            raise _the_root_stays()
         revision = self._revise()
         self._touch(parent)
         gone = list(walk(node))
@@ -199,7 +206,9 @@ class Tree:
 
     def move(self, node: Node, parent: Node, index: int | None = None) -> bool:
         """Hang the node under the parent; False if it is there already.  The index does not count the node itself."""
-        old = self._parent_of(node)
+        old = node.parent
+        if old is None:
+            raise _the_root_stays()
         above: Node | None = parent
         while above is not None:
             if above is node:
@@ -266,8 +275,8 @@ class Tree:
         made: dict[str, Node] = {}
         for old, new_id in zip(originals, self._new_ids(len(originals)), strict=True):
             payload = old.payload if share else self._make_payload(old.payload.type, old.payload.data, revision)
-            node = Node(new_id, payload, revision)
-            node.order, node.tags = old.order, old.tags
+            node = Node(new_id, payload, revision, old.order)
+            node.tags = old.tags
             self._touch_new(new_id)
             self._index(node)
             if old is not source:
@@ -305,7 +314,7 @@ class Tree:
         """Whether the live node is unlike the record in anything but the revision."""
         node = self.nodes.get(node_id)
         if node is None or record is None:
-            return node is not record
+            return node is not None or record is not None
         return record_of(node)[:-1] != record[:-1]
 
     def _take_back(self, mark: Mark) -> None:
@@ -373,9 +382,7 @@ class Tree:
                     above.newest = node.newest
                     above = above.parent
 
-    def _load_nodes(
-        self, rows: Iterable[StoredNode]
-    ) -> tuple[list[tuple[Node, str | None]], list[Node], set[Node]]:
+    def _load_nodes(self, rows: Iterable[StoredNode]) -> tuple[list[tuple[Node, str | None]], list[Node], set[Node]]:
         """Make the nodes and link them where the parent is known.
 
         Returns those that wait for a parent, those newer than their parent, and parents of unsorted children.  One
@@ -386,8 +393,7 @@ class Tree:
         ahead: list[Node] = []
         unsorted: set[Node] = set()
         for node_id, parent_id, order, payload, tags, changed in rows:
-            node = index[node_id] = Node(node_id, payload, changed)
-            node.order = order
+            node = index[node_id] = Node(node_id, payload, changed, order)
             if payload.changed > changed:
                 node.newest = payload.changed
             if payload.users is None:
@@ -426,18 +432,19 @@ class Tree:
         return order
 
     def _insert(self, node: Node, parent: Node, index: int | None) -> None:
+        node.parent = parent
         siblings = parent.children
         if not siblings:
-            node.parent, node.order, parent.children = parent, 0, [node]
+            node.order, parent.children = 0, [node]
             return
         if index is None:
             index = len(siblings)
-        order = order_at(siblings, index)
-        if order is None:
+        order = siblings[-1].order + GAP if index == len(siblings) else order_before(siblings, index)
+        if order is None or order > LARGEST:
             self._relabel(parent, siblings, self._revision_at_hand())
-            order = order_at(siblings, index)
-            assert order is not None, "evenly spread keys leave room everywhere"
-        node.parent, node.order = parent, order
+            self._insert(node, parent, index)
+            return
+        node.order = order
         siblings.insert(index, node)
 
     def _revision_at_hand(self) -> int:
@@ -488,10 +495,9 @@ class Tree:
             if not holders:
                 del self.tagged[tag]
 
-    def _parent_of(self, node: Node) -> Node:
-        if node.parent is None:
-            raise InvalidArgument("The root can neither be removed nor moved", field="nodeId")
-        return node.parent
+
+def _the_root_stays() -> InvalidArgument:
+    return InvalidArgument("The root can neither be removed nor moved", field="nodeId")
 
 
 @contextmanager

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Protocol
 
-from apcore_tree.engine.node import Node, position
+from apcore_tree.engine.node import Node, walk
 from apcore_tree.engine.source import Source
 from apcore_tree.engine.view import Rules, View
 
-__all__ = ["Cursor", "Everything", "Levels", "Visible", "walk_after"]
+__all__ = ["Cursor", "Everything", "Levels", "Visible", "nodes_after", "walk_after"]
 
 _order = attrgetter("order")
 
@@ -94,6 +94,15 @@ def walk_after(source: Source, root: Node, descent: Descent, cursor: Cursor | No
             stack.extend([(child, depth + 1, below) for child in reversed(node.children)])
 
 
+def nodes_after(source: Source, root: Node, cursor: Cursor | None) -> Iterator[Node]:
+    """Every node of the subtree, beginning after the cursor."""
+    if cursor is None:
+        yield from walk(root)
+    else:
+        for node, _, _ in reversed(_frames_after(source, root, Everything(), cursor)):
+            yield from walk(node)
+
+
 def _frames_after(source: Source, root: Node, descent: Descent, cursor: Cursor) -> list[Frame]:
     stack: list[Frame] = []
     node, depth, state = root, 0, descent.start(root)
@@ -113,7 +122,3 @@ def _frames_after(source: Source, root: Node, descent: Descent, cursor: Cursor) 
     if below is not None:
         stack.extend([(child, depth + 1, below) for child in reversed(node.children)])
     return stack
-
-
-def cursor_at(source: Source, node: Node, root: Node) -> Cursor:
-    return Cursor(position(node, root), source.revision)

@@ -10,8 +10,6 @@ import json
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from apcore_tree.engine.node import Json
-
 __all__ = ["AuditEntry", "AuditQuery", "Commit", "NodeRow", "PayloadRow", "Remembered", "Store", "Stored", "chained"]
 
 
@@ -120,7 +118,3 @@ def chained(entry: AuditEntry, sequence: int, previous: str) -> AuditEntry:
     """The entry with its number and a hash that covers its predecessor: a removed entry breaks the chain."""
     text = json.dumps([previous, sequence, *entry[:-2]], ensure_ascii=True)
     return entry._replace(sequence=sequence, hash=hashlib.sha256(text.encode()).hexdigest())
-
-
-def describe(entry: AuditEntry) -> Json:
-    return entry._asdict()

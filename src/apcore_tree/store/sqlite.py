@@ -76,7 +76,9 @@ class SQLiteStore:
             return None
         nodes = [
             NodeRow(row[0], row[1], row[2], row[3], tuple(json.loads(row[4])), row[5])
-            for row in self._db.execute("SELECT id, parent, position, payload, tags, changed FROM node ORDER BY parent, position")
+            for row in self._db.execute(
+                "SELECT id, parent, position, payload, tags, changed FROM node ORDER BY parent, position"
+            )
         ]
         payloads = [PayloadRow(*row) for row in self._db.execute("SELECT id, type, json, changed FROM payload")]
         return Stored(meta["epoch"], meta["revision"], nodes, payloads)

@@ -7,7 +7,7 @@ from typing import Any
 
 from apcore_tree.calls import BulkChange, Change
 from apcore_tree.engine.documents import MAX_NODES, NODE_ID
-from apcore_tree.engine.node import Json, Node, copy_json, same_json, walk
+from apcore_tree.engine.node import Json, Node, copy_json, same_json, select, walk
 from apcore_tree.engine.order import index_of
 from apcore_tree.engine.payload_types import MASK, PayloadType
 from apcore_tree.engine.predicates import Predicate, sort_key, value_reader
@@ -241,7 +241,7 @@ def _matching(call: BulkChange) -> list[Node]:
         return call.tree.all_of(dict.fromkeys(wanted["nodeIds"]))
     root = call.tree.root if "rootNodeId" not in call.arguments else call.node("rootNodeId")
     holds = _predicate(call, wanted)
-    matching = [node for node in walk(root) if holds(node)]
+    matching = select(root, holds)
     if len(matching) > _MOST_NODES:
         raise InvalidArgument(
             f"{len(matching)} nodes match, at most {_MOST_NODES} are updated at once",

@@ -7,10 +7,10 @@ from functools import cmp_to_key
 from typing import Any
 
 from apcore_tree.calls import Call, Read
-from apcore_tree.engine.node import Json, Node, depth_of, is_within, position
+from apcore_tree.engine.node import Json, Node, depth_of, is_within, position, select
 from apcore_tree.engine.predicates import Predicate, all_of, any_of, compile_condition, sort_key, value_reader
 from apcore_tree.engine.query import compile_query
-from apcore_tree.engine.walking import Cursor, Everything, walk_after
+from apcore_tree.engine.walking import Cursor, nodes_after
 from apcore_tree.errors import InvalidArgument
 from apcore_tree.tools.schema import (
     HIT,
@@ -90,7 +90,7 @@ def _scan(call: Read, root: Node, holds: Predicate) -> Json:
     """Search in document order and stop when the page is full."""
     cursor = None if call.after is None else Cursor(call.after, call.seen)
     shaper = Shaper(call.types, call.filter("node", {}))
-    hits = (node for node, _, _ in walk_after(call.source, root, Everything(), cursor) if holds(node))
+    hits = filter(holds, nodes_after(call.source, root, cursor))
     return call.page(((position(node, root), node) for node in hits), lambda node: hit_of(call, shaper, node))
 
 
@@ -115,9 +115,8 @@ def search_advanced(call: Read) -> Json:
 def _sorted(call: Read, root: Node, holds: Predicate) -> Json:
     value_of, descending = value_reader(call["sortBy"], call.types), call["sortDirection"] == "desc"
     hits: list[tuple[Any, Node]] = []
-    for node, _, _ in walk_after(call.source, root, Everything(), None):
-        if holds(node):
-            hits.append(([list(sort_key(value_of(node))), position(node, root)], node))
+    for node in select(root, holds):
+        hits.append(([list(sort_key(value_of(node))), position(node, root)], node))
     key = cmp_to_key(_descending if descending else _ascending)
     hits.sort(key=lambda hit: key(hit[0]))
     after = call.after
@@ -147,7 +146,7 @@ def query_by_tag(call: Read) -> Json:
 
 def _tagged(call: Read, root: Node, tag: str) -> Iterator[Node]:
     if call.source.pinned:
-        return (node for node, _, _ in walk_after(call.source, root, Everything(), None) if tag in (node.tags or ()))
+        return iter(select(root, lambda node: tag in (node.tags or ())))
     return (node for node in call.tree.tagged.get(tag, ()) if is_within(node, root))
 
 

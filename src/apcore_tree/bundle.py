@@ -1,0 +1,38 @@
+"""The tree as a bundle: live modules for a server that was compiled with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from apcore.acl import ACLRule
+from apcore.executor import Executor
+
+from apcore_tree.access import tree_rules
+from apcore_tree.modules import TreeModule, tree_modules
+from apcore_tree.pipeline import install_tree
+from apcore_tree.service import TreeService
+from apcore_tree.store import open_store
+
+__all__ = ["TreeBundle", "open_bundle"]
+
+
+@dataclass(frozen=True)
+class TreeBundle:
+    """What a server needs of the tree: modules, rules, and a place in the Executor's pipeline."""
+
+    service: TreeService
+    modules: dict[str, TreeModule]
+
+    def rules(self) -> list[ACLRule]:
+        """Readers read, editors change, and nobody else sees the tree."""
+        nobody = ACLRule(callers=["*"], targets=["tree.*"], effect="deny", description="The tree asks for a role.")
+        return [*tree_rules(self.service.settings), nobody]
+
+    def install(self, executor: Executor) -> None:
+        install_tree(executor, self.service)
+
+
+def open_bundle(store: str = "memory:") -> TreeBundle:
+    """Open the tree kept in `memory:` or `sqlite:PATH`."""
+    service = TreeService(open_store(store))
+    return TreeBundle(service, tree_modules(service))

@@ -1,0 +1,64 @@
+"""Which values are sensitive is said by the schema, wherever in it that is."""
+
+from typing import Any
+
+import pytest
+from tests.requirements import requirement
+
+from apcore_runtime.sensitive import MASK, is_marked, mask, scrub, secrets_in
+
+SECRET = {"type": "string", "x-sensitive": True}
+PLACES: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "a property": ({"properties": {"p": SECRET}}, {"p": "s3cret", "q": "open"}, {"p": MASK, "q": "open"}),
+    "any other property": (
+        {"properties": {"q": {}}, "additionalProperties": SECRET},
+        {"p": "s3cret", "q": 1},
+        {"p": MASK, "q": 1},
+    ),
+    "a pattern": ({"patternProperties": {"^p": SECRET}}, {"pin": "s3cret", "q": 1}, {"pin": MASK, "q": 1}),
+    "an item": ({"properties": {"p": {"items": SECRET}}}, {"p": ["s3cret"]}, {"p": [MASK]}),
+    "the first item": (
+        {"properties": {"p": {"prefixItems": [SECRET], "items": {}}}},
+        {"p": ["s3cret", 1]},
+        {"p": [MASK, 1]},
+    ),
+    "a branch": ({"anyOf": [{"properties": {"p": SECRET}}, {}]}, {"p": "s3cret"}, {"p": MASK}),
+    "a condition": ({"if": {}, "then": {"properties": {"p": SECRET}}}, {"p": "s3cret"}, {"p": MASK}),
+    "a definition": (
+        {"$defs": {"S": SECRET}, "properties": {"p": {"$ref": "#/$defs/S"}}},
+        {"p": "s3cret"},
+        {"p": MASK},
+    ),
+    "an object": ({"properties": {"p": {"x-sensitive": True}}}, {"p": {"in": ["s3cret"]}}, {"p": MASK}),
+}
+
+
+@requirement("NFR-SEC-002")
+@pytest.mark.parametrize("place", PLACES)
+def test_a_marked_value_is_found_wherever_the_mark_is(place: str) -> None:
+    schema, value, masked = PLACES[place]
+    assert is_marked(schema)
+    assert mask(value, schema) == masked
+    assert secrets_in(value, schema) == ["s3cret"]
+
+
+def test_names_alone_make_nothing_sensitive() -> None:
+    value = {"author": "Woolf", "nextPage": 2, "password": "shown"}
+    assert not is_marked({"properties": {"password": {}}})
+    assert mask(value, {"properties": {"password": {}}}) == value
+
+
+def test_a_reference_to_itself_ends() -> None:
+    schema = {"properties": {"next": {"$ref": "#"}, "key": SECRET}}
+    assert mask({"next": {"next": {"key": "a"}, "key": "b"}}, schema) == {"next": {"next": {"key": MASK}, "key": MASK}}
+
+
+def test_a_long_secret_is_taken_out_before_a_part_of_it() -> None:
+    secrets = secrets_in({"a": "pass", "b": "password"}, {"additionalProperties": SECRET})
+    assert scrub("the password", secrets) == f"the {MASK}"
+    assert scrub("it's 'tis", secrets_in({"a": "it's"}, {"additionalProperties": SECRET})) == f"{MASK} 'tis"
+
+
+def test_absence_is_no_secret() -> None:
+    assert secrets_in({"a": None, "b": ""}, {"additionalProperties": SECRET}) == []
+    assert mask({"a": None}, {"additionalProperties": SECRET}) == {"a": None}
