@@ -214,9 +214,8 @@ def report(name: str, ours: float, peers: dict[str, float], note: str) -> None:
     against = min(peers, key=lambda peer: peers[peer])
     ratio, bar = ours / peers[against], BARS[name]
     verdict = "reached" if ratio <= bar else "MISSED"
-    print(
-        f"{name:<16} {ours * 1e3:>10.4f} {peers[against] * 1e3:>10.4f} {ratio:>9.4f} {bar:>7} {verdict:<8} {against}{note}"
-    )
+    figures = f"{ours * 1e3:>10.4f} {peers[against] * 1e3:>10.4f} {ratio:>9.4f} {bar:>7}"
+    print(f"{name:<16} {figures} {verdict:<8} {against}{note}")
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ def current_run() -> Run | None:
 
 @contextmanager
 def running(run: Run) -> Iterator[None]:
-    """Around one call.  apcore lets a module run on when its caller has gone; what asked to end with it is cancelled."""
+    """Around one call.  apcore lets modules run on when their caller has gone; those that ask for it are cancelled."""
     work: set[asyncio.Task[Any]] = set()
     reset_run, reset_work = _run.set(run), _work.set(work)
     try:

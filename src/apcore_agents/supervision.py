@@ -24,6 +24,7 @@ logger = logging.getLogger("apcore_mcp.agents")
 
 CONNECT_TIMEOUT = 20.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 15.0
+LONGEST_LINE = 2_000
 
 # Opens a connection, and is given what to call when the server's tools have changed, and when it has gone.
 Open = Callable[[Callable[[], None], Callable[[], None]], AbstractAsyncContextManager[Connection]]
@@ -225,11 +226,14 @@ def open_connection(server: Server, secrets: Secrets) -> Open:
     stderr = logging.getLogger("apcore_mcp.agents.stderr")
 
     def open_(on_change: Callable[[], None], on_end: Callable[[], None]) -> AbstractAsyncContextManager[Connection]:
-        stream = secrets.scrubber.stream()
+        stream, line = secrets.scrubber.stream(), ""
 
         def on_stderr(piece: str) -> None:
-            for line in stream.push(piece).splitlines():
-                stderr.info("%s: %s", server.alias, line[:2_000])
+            nonlocal line
+            *lines, line = (line + stream.push(piece)).split("\n")
+            for whole in lines:
+                stderr.info("%s: %s", server.alias, whole[:LONGEST_LINE])
+            line = line[:LONGEST_LINE]
 
         def fill(text: str) -> str:
             return secrets.fill(text, f"mcp.{server.alias}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from apcore_runtime.options import DEFAULT_NAME, ServeOptions
 from apcore_runtime.process import GRACE, bind, call_back, configure_logging, run_until_stopped, serve_asgi
+from apcore_runtime.slim import slim_packages
 from apcore_runtime.surface import Surface
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def run_server(open_source: Callable[[], "Registry | Executor | Surface"], optio
     if options.transport == "stdio":
         from apcore_runtime.stdio import claim_streams
 
+        slim_packages()
         with claim_streams() as streams:
             server = _Server(open_source(), options)
             run_until_stopped(lambda stop: server.run_stdio(streams, stop))
@@ -98,7 +100,8 @@ class _Server:
         from apcore_mcp.helpers import elicit
         from apcore_runtime.governance import PublishedSchemas, governed_executor
 
-        source = self._surface.registry() if self._surface is not None else self._source
+        stores = {"tree": self._options.tree_store}
+        source = self._surface.registry(stores) if self._surface is not None else self._source
         executor = source if isinstance(source, Executor) else governed_executor(source, elicit)
         if self._options.validate_inputs:
             executor.use(PublishedSchemas(self.service.input_schema))

@@ -48,6 +48,8 @@ class ServeOptions:
     # The MCP SDK's own `TokenVerifier` and `AuthSettings`.
     token_verifier: Any = None
     auth: Any = None
+    # Where compiled-in tree tools keep their data: `memory:` or `sqlite:PATH`.
+    tree_store: str = "memory:"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transport", self.transport.lower())

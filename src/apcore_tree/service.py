@@ -47,6 +47,10 @@ _TARGETS = (
 )  # fmt: skip
 
 
+# Arguments about the call rather than of it; apcore resumes an approved call with a token of its own.
+_NOT_ASKED = ("versionToken", "idempotencyKey", "_approval_token")
+
+
 class _DryRun(Exception):
     """Leaves an edit so that it is taken back, with the result it would have had."""
 
@@ -284,43 +288,32 @@ class TreeService:
 
     def commit_one(self, call: BulkChange, node: Node, change: Callable[[], Json]) -> Json:
         """One node of a bulk change, under a key of its own so that a repeated call resumes."""
-        key = call.get("idempotencyKey")
-        part = None if key is None else f"{key}#{node.id}"
-        request = _request_hash(call.tool.name, call.arguments)
-        if part is not None:
-            known = self.store.remembered(call.caller.id, part, self.now())
-            if known is not None and known.request == request:
+        owner, key = _answer_name(call, node)
+        if key is not None:
+            known = self.store.remembered(owner, key, self.now())
+            if known is not None and known.request == _request_hash(call.tool.name, call.arguments):
                 done: Json = json.loads(known.result)
                 return done
         before = self.tree.revision
         with self.tree.edit() as mark:
             result = change()
-            self._store(call, result, before, mark, key=part, targets=(node.id,))
+            self._store(call, result, before, mark, node)
         return result
 
     # -- storing
 
-    def _store(
-        self,
-        call: Call,
-        result: Json,
-        before: int,
-        mark: Mark | None = None,
-        *,
-        key: str | None = None,
-        targets: tuple[str, ...] | None = None,
-    ) -> None:
-        """Everything that this change leaves behind, in one transaction."""
+    def _store(self, call: Call, result: Json, before: int, mark: Mark | None = None, one: Node | None = None) -> None:
+        """Everything that this change leaves behind, in one transaction; `one` is the node of a part."""
         after = before + 1 if mark is not None and mark.touched else self.tree.revision
         request = _request_hash(call.tool.name, call.arguments)
         entry = self._entry(call.tool.name, call.arguments, call.caller, request, before, after)
-        commit = Commit(after, entry._replace(targets=targets if targets is not None else _targets(call, result)))
+        commit = Commit(after, entry._replace(targets=_targets(call, result) if one is None else (one.id,)))
         if mark is not None:
             self._add_rows(commit, mark)
-        named = key or (call.get("idempotencyKey") if targets is None else None)
-        if named is not None:
+        owner, key = _answer_name(call, one)
+        if key is not None:
             expires = self.now() + self.settings.answers_kept_seconds
-            commit.remember = Remembered(call.caller.id, named, request, json.dumps(result), expires)
+            commit.remember = Remembered(owner, key, request, json.dumps(result), expires)
         try:
             self.store.commit(commit)
         except TreeError:
@@ -336,10 +329,11 @@ class TreeService:
             node = self.tree.nodes.get(node_id)
             if node is not None:
                 commit.nodes.append(_node_row(node))
-                if before is None:
+                if before is None or before.payload is not node.payload:
                     payloads[node.payload.id] = node.payload
             elif before is not None:
                 commit.gone_nodes.append(node_id)
+            if before is not None and (node is None or before.payload is not node.payload):
                 payloads[before.payload.id] = before.payload
         for payload in payloads.values():
             if payload.each_user():
@@ -410,7 +404,7 @@ def _tool(name: str) -> Tool:
 
 def _request_hash(name: str, arguments: Json) -> str:
     """The same for the same request, whatever version it was made on."""
-    asked = {key: value for key, value in arguments.items() if key not in ("versionToken", "idempotencyKey")}
+    asked = {key: value for key, value in arguments.items() if key not in _NOT_ASKED}
     text = json.dumps([name, asked], sort_keys=True, default=repr)
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
@@ -418,6 +412,14 @@ def _request_hash(name: str, arguments: Json) -> str:
 @lru_cache(maxsize=8)
 def _validator(schema: str) -> Draft202012Validator:
     return Draft202012Validator(json.loads(schema))
+
+
+def _answer_name(call: Call, one: Node | None) -> tuple[str, str | None]:
+    """Under which agent and key an answer is remembered; parts are kept where no key of the agent's can meet them."""
+    key = call.get("idempotencyKey")
+    if one is None:
+        return call.caller.id, key
+    return f"\x1f{call.caller.id}", None if key is None else f"{key}#{one.id}"
 
 
 def _targets(call: Call, result: Json) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import pytest
-
 from tests.agents.support import ProjectFiles
 
 

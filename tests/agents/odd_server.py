@@ -1,4 +1,4 @@
-"""An MCP server with bad manners, over stdio or behind HTTP; it speaks the protocol without any SDK, to be able to break it.
+"""An MCP server with bad manners, over stdio or behind HTTP; without any SDK, so that it can break the protocol.
 
 Its tools are those in a file, which tests change while it runs: `python odd_server.py STATE`.
 """
@@ -14,7 +14,7 @@ Send = Any
 
 
 class OddServer:
-    """Answers messages; `state` is a file with the tools to list, and `log` beside it is where it writes what happened."""
+    """Answers messages; `state` is a file with the tools to list, and beside it is the log of what happened."""
 
     def __init__(self, state: Path) -> None:
         self._state = state

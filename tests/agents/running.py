@@ -14,6 +14,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
+from tests.agents.servers import Upstream, http_app
+from tests.agents.support import ProjectFiles
 
 from apcore_agents.build import AgentBuild, build_agents
 from apcore_agents.failures import ToolError
@@ -21,8 +23,6 @@ from apcore_agents.pool import LocalTool
 from apcore_agents.runtime import AgentRuntime, load_runtime
 from apcore_mcp.adapters.schema import SchemaConverter
 from apcore_mcp.adapters.tools import to_mcp_tool
-from tests.agents.servers import Upstream, http_app
-from tests.agents.support import ProjectFiles
 
 SECRET = "s3cret-Token/of+the=tests"
 

@@ -13,14 +13,14 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from tests.agents.odd_server import OddServer
+from tests.agents.support import upstream
 
 from apcore_agents.lockfile import Listing, LockedTool, lock_server
 from apcore_agents.secrets import Secrets
 from apcore_agents.servers import HttpServer, Server, StdioServer
 from apcore_agents.supervision import Link, open_connection
 from apcore_runtime.process import bind
-from tests.agents.odd_server import OddServer
-from tests.agents.support import upstream
 
 PROGRAM = Path(__file__).with_name("odd_server.py")
 PATIENCE = 20.0

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.agents.support import ProjectFiles, slugs
 
 from apcore_agents.project import has_agents, read_project
 from apcore_agents.servers import StdioServer, VariableUnset, expand, read_servers
 from apcore_agents.settings import BadProject
-from tests.agents.support import ProjectFiles, slugs
 
 SERVICE = '[http.tickets]\nbase_url = "https://api.example.com/v2/"\n'
 
@@ -25,7 +25,7 @@ SERVICE = '[http.tickets]\nbase_url = "https://api.example.com/v2/"\n'
     ids=["agents", "mcp", "service", "operation", "secret"],
 )
 def test_an_unknown_key_is_refused_wherever_it_stands(project: ProjectFiles, text: str) -> None:
-    with pytest.raises(BadProject, match="apcore-mcp.toml: .*(unknown key|max_byte)"):
+    with pytest.raises(BadProject, match=r"apcore-mcp\.toml: .*(unknown key|max_byte)"):
         project.settings(text).read()
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agents.servers import PATIENCE, HttpUpstream, Upstream, http_app, until
+from tests.agents.support import upstream
 
 from apcore_agents import link as link_module
 from apcore_agents.failures import ToolError
@@ -14,8 +16,6 @@ from apcore_agents.secrets import Secrets
 from apcore_agents.servers import HttpServer, StdioServer
 from apcore_agents.supervision import Link
 from apcore_runtime.process import bind
-from tests.agents.servers import PATIENCE, HttpUpstream, Upstream, http_app, until
-from tests.agents.support import upstream
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

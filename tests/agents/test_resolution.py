@@ -6,12 +6,12 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.agents.support import OBJECT, ProjectFiles, files, local, slugs, upstream
 
 from apcore_agents.pool import COORDINATION, Pool, PoolCache, PoolTool, build_pool
 from apcore_agents.profiles import AgentProfile
 from apcore_agents.resolve import AgentTools, explain, resolve
 from apcore_agents.rules import Notes
-from tests.agents.support import OBJECT, ProjectFiles, files, local, slugs, upstream
 
 ENTITIES = ("entities_create", "entities_delete", "entities_get", "graph_traverse", "search_hybrid")
 

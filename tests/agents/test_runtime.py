@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agents.running import SECRET, Write, build, is_code, opened, refusal, registry, run, with_external
+from tests.agents.servers import until
+from tests.agents.support import ProjectFiles, upstream
 
 from apcore_agents.approvals import AgentApprovals, ApprovalLedger
 from apcore_agents.coordination import AgentTask
 from apcore_agents.failures import ToolError
 from apcore_agents.runtime import StaleBuild, load_runtime
-from tests.agents.running import SECRET, Write, build, is_code, opened, refusal, registry, run, with_external
-from tests.agents.servers import until
-from tests.agents.support import ProjectFiles, upstream
 
 
 def test_an_agent_calls_what_it_has_and_finds_nothing_else(project: ProjectFiles) -> None:
@@ -296,7 +296,7 @@ def test_the_limit_holds_when_the_tables_are_wrong(project: ProjectFiles) -> Non
     async def work() -> None:
         runner = Runner()
         async with opened(family(project), runner=runner) as runtime:
-            wrong = dict.fromkeys(("root", "sub", "leaf"), {"spawn_agents": "spawn_agents"})
+            wrong = {depth: {"spawn_agents": "spawn_agents"} for depth in ("root", "sub", "leaf")}
             runtime.agents = {name: replace(agent, tables=wrong) for name, agent in runtime.agents.items()}
             async with runtime.session("a") as session:
                 await session.call("spawn_agents", nested("child", nested("child", spawn("child", "bottom"))))
@@ -548,26 +548,26 @@ def test_a_refused_or_expired_approval_opens_nothing(project: ProjectFiles) -> N
     async def work() -> None:
         now = [0.0]
         ledger = ApprovalLedger(lifetime=600, clock=lambda: now[0])
-        async with opened(project.agent("a", ["shop.write"]), ledger=ledger) as runtime:
-            async with runtime.session("a") as session:
-                for text, approve, later in (("x", False, 0), ("y", True, 601)):
-                    pending = await refusal(session.call("shop.write", {"text": text}))
-                    (entry,) = ledger.pending()
-                    ledger.decide(entry.id, "carol", approve=approve)
-                    now[0] += later
-                    arguments = {"text": text, "_approval_token": pending.approval_id}
-                    assert (await refusal(session.call("shop.write", arguments))).code == "APPROVAL_DENIED"
-                    assert ledger.pending() == []
+        project.agent("a", ["shop.write"])
+        async with opened(project, ledger=ledger) as runtime, runtime.session("a") as session:
+            for text, approve, later in (("x", False, 0), ("y", True, 601)):
+                pending = await refusal(session.call("shop.write", {"text": text}))
+                (entry,) = ledger.pending()
+                ledger.decide(entry.id, "carol", approve=approve)
+                now[0] += later
+                arguments = {"text": text, "_approval_token": pending.approval_id}
+                assert (await refusal(session.call("shop.write", arguments))).code == "APPROVAL_DENIED"
+                assert ledger.pending() == []
 
     run(work())
 
 
 def test_a_token_that_nobody_made_opens_nothing(project: ProjectFiles) -> None:
     async def work() -> None:
+        project.agent("a", ["shop.write"])
         for ledger in (None, ApprovalLedger()):
-            async with opened(project.agent("a", ["shop.write"]), ledger=ledger) as runtime:
-                async with runtime.session("a") as session:
-                    arguments = {"text": "x", "_approval_token": "made-up"}
-                    assert (await refusal(session.call("shop.write", arguments))).code == "APPROVAL_DENIED"
+            async with opened(project, ledger=ledger) as runtime, runtime.session("a") as session:
+                arguments = {"text": "x", "_approval_token": "made-up"}
+                assert (await refusal(session.call("shop.write", arguments))).code == "APPROVAL_DENIED"
 
     run(work())

@@ -108,3 +108,14 @@ def test_a_source_file_that_changed_since_the_build_is_noticed_when_it_is_loaded
         assert "has changed since the build" not in process.stderr()
         assert process.ask("tools/call", name="catalogue.search", arguments={})["result"]["isError"] is False
         assert "catalogue/search.py has changed since the build" in process.stderr()
+
+
+@requirement("FR-EXEC-007", "NFR-SEC-002")
+@pytest.mark.anyio
+async def test_a_compiled_tool_whose_module_is_gone_is_an_error_without_paths(generated: Path, tmp_path: Path) -> None:
+    async with connected(load(generated, tmp_path)) as client:
+        assert len(await client.tool_names()) == 14
+        result = await client.call("catalogue.search")
+    assert result["isError"] is True
+    assert result["content"][0]["text"] in ("Internal error occurred", "Module error: MODULE_LOAD_ERROR")
+    assert str(tmp_path) not in str(result)

@@ -11,6 +11,7 @@ from apcore.errors import (
     ConfigError,
     InvalidInputError,
     ModuleError,
+    ModuleLoadError,
     ModuleNotFoundError,
     ModuleTimeoutError,
     SchemaValidationError,
@@ -250,6 +251,7 @@ async def test_sensitive_parts_of_streamed_chunks_are_masked_too() -> None:
     assert SECRET not in str(client.progress) + str(result)
 
 
+KINDS = [RuntimeError, OSError, ModuleError, ACLDeniedError, ModuleTimeoutError, ConfigError, ModuleLoadError]
 PRIVATE = st.sampled_from(["/home/ada/secret.py", "caller-4711", SECRET])
 
 
@@ -257,7 +259,7 @@ PRIVATE = st.sampled_from(["/home/ada/secret.py", "caller-4711", SECRET])
 @settings(max_examples=60, deadline=None)
 @given(
     kind=st.sampled_from(
-        [RuntimeError, KeyError, OSError, ModuleError, ACLDeniedError, ModuleTimeoutError, ConfigError]
+        [RuntimeError, KeyError, OSError, ModuleError, ACLDeniedError, ModuleTimeoutError, ConfigError, ModuleLoadError]
     ),
     private=PRIVATE,
     where=st.sampled_from(["message", "detail", "cause"]),
@@ -274,6 +276,8 @@ def test_no_error_path_gives_away_a_path_a_caller_or_a_secret(kind: type[Excepti
         error = ModuleTimeoutError(module_id=private, timeout_ms=5)
     elif kind is ConfigError:
         error = ConfigError(message=private)
+    elif kind is ModuleLoadError:
+        error = ModuleLoadError(module_id="failing", reason=private)
     else:
         error = kind(private)
     if where == "detail" and isinstance(error, ModuleError):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-
 from tests.tree.surfaces import Direct, ThroughExecutor, make_service
 
 

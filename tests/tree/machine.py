@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from tests.tree.surfaces import Direct, make_service
 
 from apcore_tree.engine.node import walk
-from tests.tree.surfaces import Direct, make_service
 
 # The nightly run sets TREE_EXAMPLES=5000.
 EXAMPLES = int(os.environ.get("TREE_EXAMPLES", "100"))
@@ -123,9 +123,8 @@ class Traces(RuleBasedStateMachine):
         top = self.pick(node)
         document = self.surface("export_subtree", nodeId=top)["document"]
         document["Payload"]["V"] = 2
-        document["Children"] = document["Children"][1:] + [
-            {"NodeId": "new-1", "PayloadType": "object", "Payload": {"Name": "new"}, "Children": []}
-        ]
+        added = {"NodeId": "new-1", "PayloadType": "object", "Payload": {"Name": "new"}, "Children": []}
+        document["Children"] = [*document["Children"][1:], added]
         if self.has_room(2 if here else 30):
             arguments = {} if here else {"targetParentId": self.pick(parent)}
             self.change("import_merge", json=document, strategy=strategy, matchBy="nodeId", **arguments)

@@ -13,18 +13,19 @@ from apcore import Registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from tests.tree.conftest import House
+from tests.tree.surfaces import everything
 
 import apcore_tree
 from apcore_tree import build_service, definitions, register_tree
 from apcore_tree.tools.catalogue import TOOLS
 from apcore_tree.tools.tool import plain_check
-from tests.tree.conftest import House
-from tests.tree.surfaces import everything
 
 # The tools and arguments that the requirements name; `?` marks what a caller may leave out.
 SPECIFIED = """
 get_node(nodeId, includedProperties?, excludedProperties?)
-get_view(rootNodeId, includeViewRoot?, defaultExpanded?, includedProperties?, excludedProperties?, depthLimit?, pageSize?, pageToken?)
+get_view(rootNodeId, includeViewRoot?, defaultExpanded?, includedProperties?, \
+excludedProperties?, depthLimit?, pageSize?, pageToken?)
 search(rootNodeId, filters, limit?, pageToken?)
 list_children(nodeId, limit?, pageToken?)
 expand_node(nodeId)

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from tests.tree.conftest import House
+from tests.tree.surfaces import Direct, make_service
 
 from apcore_tree import Conflict, InvalidArgument, NotFound, PayloadType
 from apcore_tree.engine.documents import dump_tree_json
-from tests.tree.conftest import House
-from tests.tree.surfaces import Direct, make_service
 
 ARTIFACT = PayloadType("Artifact", self_payload=True)
 
@@ -194,6 +194,19 @@ def test_upsert_does_not_change_a_type_but_replace_does() -> None:
         merge(call, document)
     merge(call, document, "replace")
     assert call("get_node", nodeId=room)["node"]["payloadType"] == "Room"
+
+
+@pytest.mark.parametrize("strategy", ["upsert", "replace"])
+def test_a_merge_does_not_change_what_is_set_at_creation_only(strategy: str) -> None:
+    call = Direct(make_service(payload_types=(PayloadType("Part", read_only=frozenset({"Serial"})),)))
+    part = call.change("add_child", parentNodeId="root", payloadType="Part", payloadProps={"Serial": 1})["nodeId"]
+    for serial in (2, None):
+        document = {"NodeId": part, "PayloadType": "Part", "Payload": {"Serial": serial, "Colour": "red"}}
+        with pytest.raises(InvalidArgument) as refused:
+            merge(call, document, strategy)
+        assert refused.value.details["reason"] == "read_only"
+    merge(call, {"NodeId": part, "PayloadType": "Part", "Payload": {"Serial": 1, "Colour": "red"}}, strategy)
+    assert call("get_node", nodeId=part)["node"]["payload"] == {"Serial": 1, "Colour": "red"}
 
 
 def test_a_merge_into_changed_ground_is_a_conflict(house: House) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from apcore_tree import Conflict, InvalidArgument, NotFound, PayloadType
 from tests.tree.conftest import House
 from tests.tree.surfaces import Direct, make_service
+
+from apcore_tree import Conflict, InvalidArgument, NotFound, PayloadType
 
 
 def children(house: House, node_id: str) -> list[str]:

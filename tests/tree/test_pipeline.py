@@ -24,6 +24,9 @@ from apcore.errors import (
 from apcore.middleware import Middleware
 from apcore.sys_modules.control import ToggleState
 from pydantic import BaseModel
+from tests.tree.conftest import House
+from tests.tree.surfaces import make_service
+from tests.tree.test_contract import example_arguments
 
 from apcore_tree import (
     ERRORS,
@@ -40,9 +43,6 @@ from apcore_tree import (
 )
 from apcore_tree.engine.history import Mark
 from apcore_tree.tools.catalogue import TOOLS
-from tests.tree.conftest import House
-from tests.tree.surfaces import make_service
-from tests.tree.test_contract import example_arguments
 
 ANN = Identity("ann", roles=("editor",))
 BOB = Identity("bob", roles=("reader",))

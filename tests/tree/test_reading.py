@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-from apcore_tree import Conflict, InvalidArgument, NotFound, PayloadType
 from tests.tree.conftest import House
 from tests.tree.surfaces import EDITOR, UNLIMITED, Direct, ThroughExecutor, make_service
+
+from apcore_tree import Conflict, InvalidArgument, NotFound, PayloadType
 
 
 def names(result: dict[str, Any]) -> list[str]:

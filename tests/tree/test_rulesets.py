@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from apcore_tree import NotFound, PayloadType, Ruleset
 from tests.tree.conftest import House
 from tests.tree.surfaces import Direct, make_service
+
+from apcore_tree import NotFound, PayloadType, Ruleset
 
 ROOM = PayloadType("Room", schema={"type": "object", "properties": {"Size": {"type": "integer"}}})
 STRICT = Ruleset(

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.tree.conftest import House
+from tests.tree.surfaces import EDITOR, READER, UNLIMITED, Direct, ThroughExecutor, make_service
 
 from apcore_tree import (
     AuditQuery,
@@ -21,8 +23,6 @@ from apcore_tree import (
 )
 from apcore_tree.store.protocol import chained
 from apcore_tree.tools.catalogue import TOOLS
-from tests.tree.conftest import House
-from tests.tree.surfaces import EDITOR, READER, UNLIMITED, Direct, ThroughExecutor, make_service
 
 ARTIFACT = PayloadType("Artifact", self_payload=True, read_only=frozenset({"Serial"}))
 SECRETIVE = PayloadType("Account", sensitive=frozenset({"Pin"}))
@@ -342,6 +342,7 @@ def test_a_repeated_bulk_update_resumes_after_what_it_has_done(house: House) -> 
     asked = {"filter": {"nodeIds": [house.table, house.chair]}, "patch": {"Legs": 3}}
     first = house.call.change("update_nodes", **asked, idempotencyKey="k")
     assert first["updated"] == 2
+    # As if the process had died before the answer to the whole was stored.
     house.call.service.store._answers["ann"].pop("k")  # type: ignore[attr-defined]
     house.call.change("update_payload_property", nodeId=house.table, propertyName="Legs", newValue=9)
     again = house.call.change("update_nodes", **asked, idempotencyKey="k")

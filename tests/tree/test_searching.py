@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.tree.conftest import House
 
 from apcore_tree import InvalidArgument, NotFound
-from tests.tree.conftest import House
 
 
 def found(result: dict[str, Any]) -> list[str]:

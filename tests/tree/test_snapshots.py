@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-from apcore_tree import Conflict, InvalidArgument, NotFound
 from tests.tree.conftest import House
 from tests.tree.surfaces import UNLIMITED, Direct, make_service
+
+from apcore_tree import Conflict, InvalidArgument, NotFound
 
 
 def take(house: House, label: str, **more: Any) -> str:

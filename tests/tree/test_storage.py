@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tree.surfaces import UNLIMITED, Direct, everything, make_service
 
 import apcore_tree
 from apcore_tree import AuditQuery, Forbidden, Internal, InvalidArgument, TreeService, build_service, open_store
 from apcore_tree.store import SQLiteStore
-from tests.tree.surfaces import UNLIMITED, Direct, everything, make_service
 
 
 @pytest.fixture

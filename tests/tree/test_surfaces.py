@@ -9,7 +9,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
-
 from tests.tree.machine import EXAMPLES, PICK, Traces, examples
 from tests.tree.surfaces import READER, Direct, ThroughExecutor, everything, make_service, outcome
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from apcore import Context, Identity
+from tests.tree.surfaces import EDITOR, UNLIMITED, Direct, everything, make_service
 
 from apcore_tree import Conflict, TreeError, tree_executor
 from apcore_tree.engine import history as history_module
@@ -19,7 +20,6 @@ from apcore_tree.engine.history import Mark
 from apcore_tree.engine.node import walk
 from apcore_tree.engine.source import Pinned
 from apcore_tree.engine.tree import Tree
-from tests.tree.surfaces import EDITOR, UNLIMITED, Direct, everything, make_service
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,9 @@ class ErrorMapper:
 
         if not isinstance(error, ModuleError) or is_unexpected(error):
             return error_result(INTERNAL, code="GENERAL_INTERNAL_ERROR", traceId=getattr(error, "trace_id", None))
-        details = {name: error.details[name] for name in _PUBLIC_DETAILS if _is_scalar(error.details.get(name))}
+        # Those of apcore's own errors are about files, rules and call chains, whatever they are called.
+        told = error.details if type(error) is ModuleError or not _is_apcores(error) else {}
+        details = {name: told[name] for name in _PUBLIC_DETAILS if isinstance(told.get(name), str | int | float)}
         public = {name: scrub(value, secrets) if isinstance(value, str) else value for name, value in details.items()}
         return error_result(
             _text(error, secrets, missing or {}),
@@ -91,5 +93,5 @@ def _validation_line(entry: dict[str, Any], secrets: Iterable[str], missing: dic
     return f"- {field or '(root)'}: {message if MASK not in scrub(message, secrets) else 'Invalid value'} ({code})"
 
 
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, str | int | float)
+def _is_apcores(error: BaseException) -> bool:
+    return type(error).__module__.startswith("apcore.")

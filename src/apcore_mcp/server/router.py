@@ -71,25 +71,26 @@ class ExecutionRouter:
         """The wire-shaped result of a call.  Never raises, but for the cancellation of the call itself."""
         # A name from outside must not be able to write lines of its own into the log.
         logger.debug("Tool call: %s", name if name.isprintable() else ascii(name))
-        traits = self._look_up(name)
-        if traits is None:
+        tool = self._tools.tool(name)
+        if tool is None:
             logger.error("Tool call error: %s - ModuleNotFoundError: no such tool", ascii(name)[1:-1])
             return self._errors.not_found(name)
         self.in_flight += 1
         try:
-            return await self._call(name, arguments, traits, caller, identity)
+            return await self._call(name, arguments, self._traits_of(tool), caller, identity)
+        except Exception as error:
+            # Not the module's: a compiled tool whose module is gone, or an Executor that cannot be made.
+            _log_failure(error, name, [])
+            return self._errors.to_mcp_error(error)
         finally:
             self.in_flight -= 1
 
-    def _look_up(self, name: str) -> _Traits | None:
-        tool = self._tools.tool(name)
-        if tool is None:
-            return None
-        traits = self._traits.get(name)
+    def _traits_of(self, tool: dict[str, Any]) -> _Traits:
+        traits = self._traits.get(tool["name"])
         if traits is None or traits.tool is not tool:
             output = self._output_schema(tool)
             traits = _Traits(tool, is_marked(tool["inputSchema"]), output if is_marked(output) else None)
-            self._traits[name] = traits
+            self._traits[tool["name"]] = traits
         return traits
 
     def _output_schema(self, tool: dict[str, Any]) -> Any:

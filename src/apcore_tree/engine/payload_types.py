@@ -12,7 +12,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from apcore_tree.engine.node import Json, Node, Payload
+from apcore_tree.engine.node import Json, Node, Payload, same_json
 from apcore_tree.engine.properties import folded, is_guarded
 from apcore_tree.errors import InvalidArgument
 
@@ -73,6 +73,14 @@ class PayloadType:
             return "guarded"
         return "read_only" if head in self.read_only else None
 
+    def check_change(self, before: Json, after: Json) -> None:
+        """Raise if a whole new payload changes what is set at creation only."""
+        for name in self.read_only:
+            if name in before and not same_json(before[name], after.get(name)):
+                raise InvalidArgument(
+                    f"{name!r} cannot be changed on {self.name} nodes", field=name, reason="read_only"
+                )
+
     def mask(self, data: Json) -> Json:
         return {key: MASK if key in self.sensitive else value for key, value in data.items()}
 
@@ -101,8 +109,9 @@ class PayloadTypes:
         return self._by_name.get(payload.type, OPEN_TYPE)
 
     def name_of(self, node: Node) -> str | None:
-        name = node.payload.data.get(self.of(node.payload).name_property)
-        return name if isinstance(name, str) else None
+        kind = self.of(node.payload)
+        name = node.payload.data.get(kind.name_property)
+        return name if isinstance(name, str) and kind.name_property not in kind.sensitive else None
 
     def hiding(self, head: str) -> frozenset[str]:
         """The names of the types for which the property is sensitive."""

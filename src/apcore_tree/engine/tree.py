@@ -306,9 +306,20 @@ class Tree:
             self._touch_new(node_id) if live is None else self._touch(live)
         for payload in payloads.values():
             self._touch_payload(payload.payload)
+        places = {node_id: _places(self.nodes[node_id]) for node_id in wanted if node_id in self.nodes}
         self._apply(wanted, payloads)
         self._stamp_restored(wanted, payloads, revision)
+        for node_id, before in places.items():
+            self._note_new_keys(node_id, before, revision)
         return len(wanted) + len(payloads)
+
+    def _note_new_keys(self, node_id: str, before: dict[str, int], revision: int) -> None:
+        """Let cursors find children that stayed in line but got other keys."""
+        now = _places(self.nodes[node_id]) if node_id in self.nodes else {}
+        stayed = [child for child in before if child in now]
+        old, new = [before[child] for child in stayed], [now[child] for child in stayed]
+        if old != new and new == sorted(new):
+            self._note(node_id, Relabelling(revision, old, new))
 
     def _differs(self, node_id: str, record: NodeRecord | None) -> bool:
         """Whether the live node is unlike the record in anything but the revision."""
@@ -456,11 +467,13 @@ class Tree:
         for child, order in zip(children, new, strict=True):
             self._touch(child)
             child.order = order
-        relabelling = Relabelling(revision, old, new)
+        self._note(parent.id, Relabelling(revision, old, new))
+
+    def _note(self, parent_id: str, relabelling: Relabelling) -> None:
         if self._edit is None:
-            self._publish(parent.id, relabelling)
+            self._publish(parent_id, relabelling)
         else:
-            self._edit.relabellings.append((parent.id, relabelling))
+            self._edit.relabellings.append((parent_id, relabelling))
 
     def _publish(self, parent_id: str, relabelling: Relabelling) -> None:
         kept = [*self.relabelled.get(parent_id, ()), relabelling]
@@ -514,6 +527,10 @@ def _collector_paused() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+def _places(node: Node) -> dict[str, int]:
+    return {child.id: child.order for child in node.children}
 
 
 def _detach(parent: Node, index: int) -> None:

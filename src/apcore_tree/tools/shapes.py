@@ -31,11 +31,9 @@ class Shaper:
 
     def row(self, node: Node, depth: int, expanded: bool | None = None) -> Json:
         payload = node.payload
-        kind = self._types.of(payload)
-        data = payload.data
         row: Json = {"nodeId": node.id, "parentId": None if node.parent is None else node.parent.id}
-        name = data.get(kind.name_property)
-        if isinstance(name, str) and kind.name_property not in kind.sensitive:
+        name = self._types.name_of(node)
+        if name is not None:
             row["name"] = name
         row["depth"] = depth
         if self._with_type:

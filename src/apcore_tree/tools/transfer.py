@@ -159,6 +159,7 @@ class _Merge:
         incoming = copy_json(node.data)
         data = {**payload.data, **incoming} if self.strategy == "upsert" else incoming
         self.call.types[kind].check(data)
+        self.call.types.of(payload).check_change(payload.data, data)
         if kind == payload.type and same_json(data, payload.data):
             self.counts["skipped"] += 1
             return
