@@ -4,3 +4,5 @@ NAME = "apcore-mcp"
 VERSION = None
 # The extensions directory, as seen from here.
 SOURCE = "../examples/extensions"
+# Tools that come with apcore-mcp itself, which a server opens with their own storage.
+BUNDLES: tuple[str, ...] = ()

@@ -228,7 +228,12 @@ async def _http(server: HttpServer, fill: Fill) -> AsyncIterator[Any]:
         async with import_module("mcp.client.sse").sse_client(url, headers=headers) as streams:
             yield streams
         return
+    transport: Any = import_module("mcp.client.streamable_http")
+    if not hasattr(transport, "streamable_http_client"):
+        # Before mcp 1.24.
+        async with transport.streamablehttp_client(url, headers=headers) as streams:
+            yield streams
+        return
     client = import_module("mcp.shared._httpx_utils").create_mcp_http_client(headers=headers)
-    open_streams: Any = import_module("mcp.client.streamable_http").streamable_http_client
-    async with client, open_streams(url, http_client=client) as streams:
+    async with client, transport.streamable_http_client(url, http_client=client) as streams:
         yield streams

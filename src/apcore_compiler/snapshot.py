@@ -12,6 +12,7 @@ import inspect
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,8 +52,6 @@ class ModuleRecord:
     version: str = "1.0.0"
     tags: list[str] = field(default_factory=list)
     annotations: dict[str, Any] | None = None
-    # Gates that the code asks for and a companion file would lift.
-    gates: dict[str, bool] = field(default_factory=dict)
     examples: list[dict[str, Any]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
     dependencies: list[Any] = field(default_factory=list)
@@ -154,7 +153,7 @@ def take_snapshot(source: Path | Registry, progress: Progress | None = None) -> 
     failures: list[LoadFailure] = []
     sources: dict[str, str] = {}
     files = scan_directory(source)
-    with _uncollected():
+    with _undisturbed():
         for number, file in enumerate(files):
             found, broken = _record_file(file)
             records += found
@@ -166,14 +165,16 @@ def take_snapshot(source: Path | Registry, progress: Progress | None = None) -> 
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause the garbage collector: loading makes classes by the thousand, and drops none of them."""
-    was_enabled = gc.isenabled()
+def _undisturbed() -> Iterator[None]:
+    """Load without the collector, which would find nothing to drop, and without byte code beside the sources."""
+    collected, unwritten = gc.isenabled(), sys.dont_write_bytecode
     gc.disable()
+    sys.dont_write_bytecode = True
     try:
         yield
     finally:
-        if was_enabled:
+        sys.dont_write_bytecode = unwritten
+        if collected:
             gc.enable()
 
 
@@ -271,8 +272,7 @@ def _record(
     values = {
         **described,
         "module_id": module_id,
-        "annotations": None if annotations is None else _non_default(annotations),
-        "gates": _gates(module, annotations),
+        "annotations": None if annotations is None else _non_default(_gated(annotations, module)),
         "examples": [_without_empty(dataclasses.asdict(example)) for example in described["examples"]],
         "dependencies": [_plain(dependency) for dependency in described["dependencies"]],
         "display": getattr(module, "display", None),
@@ -307,10 +307,11 @@ def _non_default(annotations: Any) -> dict[str, Any]:
     }
 
 
-def _gates(module: Any, merged: Any) -> dict[str, bool]:
+def _gated(merged: Any, module: Any) -> Any:
+    """The annotations with what the code asks for: a companion file may add a gate, and cannot lift one."""
     code = getattr(module, "annotations", None)
     asked = code.get if isinstance(code, dict) else lambda name: getattr(code, name, False)
-    return {gate: True for gate in ("requires_approval", "destructive") if asked(gate) and not getattr(merged, gate)}
+    return dataclasses.replace(merged, **{gate: True for gate in ("requires_approval", "destructive") if asked(gate)})
 
 
 def _without_empty(record: dict[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,6 @@ def serve_options(command: Decorator) -> Any:
     """The flags of every option of a server that can be written down."""
     for option in (
         click.option("--role", "roles", multiple=True, help="A role of that identity."),
-    click.option("--tree-store", default="memory:", show_default=True, help="Tree tools' data: memory: or sqlite:PATH."),
         click.option("--identity", help="Who calls over stdio, as the ACL is to see them."),
         *(_flag(field) for field in reversed(fields(ServeOptions)) if field.metadata),
     ):

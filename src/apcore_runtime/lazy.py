@@ -7,7 +7,6 @@ build-time data; the module's file is imported when its input is validated, whic
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -155,6 +154,4 @@ def lazy_module(spec: ToolSpec[Any, Any], tool: dict[str, Any], source: SourceFi
 def _annotations(spec: ToolSpec[Any, Any]) -> ModuleAnnotations | None:
     if spec.annotations is None:
         return None
-    annotations = ModuleAnnotations(**spec.annotations)
-    # A companion file may not lift a gate that the code asks for.
-    return replace(annotations, **spec.details.get("gates", {}))
+    return ModuleAnnotations(**spec.annotations)

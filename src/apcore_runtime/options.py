@@ -48,8 +48,7 @@ class ServeOptions:
     # The MCP SDK's own `TokenVerifier` and `AuthSettings`.
     token_verifier: Any = None
     auth: Any = None
-    # Where compiled-in tree tools keep their data: `memory:` or `sqlite:PATH`.
-    tree_store: str = "memory:"
+    tree_store: str = _option("memory:", "Where the tree tools keep their data: memory: or sqlite:PATH.")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transport", self.transport.lower())

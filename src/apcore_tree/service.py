@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 from apcore_tree.access import check_role
 from apcore_tree.calls import BulkChange, Call, Change, Read, SessionChange
 from apcore_tree.engine.history import Mark
-from apcore_tree.engine.node import Json, Node, Payload, walk
+from apcore_tree.engine.node import Json, Node
 from apcore_tree.engine.paging import PageTokens
 from apcore_tree.engine.payload_types import PayloadType, PayloadTypes
 from apcore_tree.engine.rulesets import Ruleset, Rulesets
@@ -32,7 +32,8 @@ from apcore_tree.rate import RateLimit
 from apcore_tree.session import Session, Sessions
 from apcore_tree.settings import Caller, Settings
 from apcore_tree.store import MemoryStore, Store
-from apcore_tree.store.protocol import AuditEntry, AuditQuery, Commit, NodeRow, PayloadRow, Remembered, Stored
+from apcore_tree.store.protocol import AuditEntry, AuditQuery, Commit, Remembered
+from apcore_tree.store.rows import add_rows, stored_form_of, tree_of
 from apcore_tree.tools.catalogue import TOOLS
 from apcore_tree.tools.tool import Kind, Tool
 
@@ -45,8 +46,6 @@ _TARGETS = (
     "nodeId", "parentNodeId", "newParentId", "siblingId", "parentId", "sourceId", "targetParentId", "rootNodeId",
     "rootId", "snapshotId", "label",
 )  # fmt: skip
-
-
 # Arguments about the call rather than of it; apcore resumes an approved call with a token of its own.
 _NOT_ASKED = ("versionToken", "idempotencyKey", "_approval_token")
 
@@ -309,7 +308,7 @@ class TreeService:
         entry = self._entry(call.tool.name, call.arguments, call.caller, request, before, after)
         commit = Commit(after, entry._replace(targets=_targets(call, result) if one is None else (one.id,)))
         if mark is not None:
-            self._add_rows(commit, mark)
+            add_rows(commit, self.tree, mark)
         owner, key = _answer_name(call, one)
         if key is not None:
             expires = self.now() + self.settings.answers_kept_seconds
@@ -322,24 +321,6 @@ class TreeService:
             self._storage_failed = True
             _logger.critical("the store refused a commit; the tree is read-only from here on", exc_info=True)
             raise Internal("The change could not be stored", reason="storage_failed") from error
-
-    def _add_rows(self, commit: Commit, mark: Mark) -> None:
-        payloads: dict[int, Payload] = {record.payload.id: record.payload for record in mark.payloads.values()}
-        for node_id, before in mark.nodes.items():
-            node = self.tree.nodes.get(node_id)
-            if node is not None:
-                commit.nodes.append(_node_row(node))
-                if before is None or before.payload is not node.payload:
-                    payloads[node.payload.id] = node.payload
-            elif before is not None:
-                commit.gone_nodes.append(node_id)
-            if before is not None and (node is None or before.payload is not node.payload):
-                payloads[before.payload.id] = before.payload
-        for payload in payloads.values():
-            if payload.each_user():
-                commit.payloads.append(_payload_row(payload))
-            else:
-                commit.gone_payloads.append(payload.id)
 
     # -- the audit
 
@@ -381,17 +362,9 @@ class TreeService:
     def _open(self, root: Json | None) -> Tree:
         stored = self.store.load()
         if stored is not None:
-            return _tree_of(stored, self._new_ids)
+            return tree_of(stored, self._new_ids)
         tree = Tree(root_data=root, new_ids=self._new_ids)
-        nodes = list(walk(tree.root))
-        self.store.create(
-            Stored(
-                tree.epoch,
-                tree.revision,
-                [_node_row(node) for node in nodes],
-                [_payload_row(node.payload) for node in nodes],
-            )
-        )
+        self.store.create(stored_form_of(tree))
         return tree
 
 
@@ -429,25 +402,3 @@ def _targets(call: Call, result: Json) -> tuple[str, ...]:
 
 def _named_targets(arguments: Json) -> tuple[str, ...]:
     return tuple(value for name in _TARGETS if isinstance(value := arguments.get(name), str))
-
-
-def _node_row(node: Node) -> NodeRow:
-    parent = None if node.parent is None else node.parent.id
-    return NodeRow(node.id, parent, node.order, node.payload.id, tuple(sorted(node.tags or ())), node.changed)
-
-
-def _payload_row(payload: Payload) -> PayloadRow:
-    return PayloadRow(payload.id, payload.type, payload.text(), payload.changed)
-
-
-def _tree_of(stored: Stored, new_ids: NewIds) -> Tree:
-    payloads = {row.id: Payload(row.id, row.type, json.loads(row.text), row.changed) for row in stored.payloads}
-    tree = Tree(epoch=stored.epoch, new_ids=new_ids)
-    tree.load(
-        (
-            (row.id, row.parent, row.order, payloads[row.payload], frozenset(row.tags) or None, row.changed)
-            for row in stored.nodes
-        ),
-        stored.revision,
-    )
-    return tree

@@ -19,8 +19,8 @@ from apcore_mcp.adapters.openai import (
     openai_tool,
     to_openai_tools,
 )
-from apcore_mcp.adapters.selection import validate_filters
 from apcore_mcp.adapters.schema import SchemaConverter
+from apcore_mcp.adapters.selection import validate_filters
 from apcore_mcp.adapters.tools import to_mcp_tool
 
 

@@ -114,13 +114,8 @@ def test_a_build_changes_nothing_outside_its_output(tmp_path: Path) -> None:
     home.mkdir()
     temporary.mkdir()
     before = tree(tmp_path)
-    environment = {
-        **os.environ,
-        "HOME": str(home),
-        "TMPDIR": str(temporary),
-        # Byte code of the extensions is Python's doing, wherever they are imported.
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    environment = {**os.environ, "HOME": str(home), "TMPDIR": str(temporary)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     result = run("build", "ext", "-o", "out", cwd=tmp_path / "project", env=environment)
     assert result.returncode == 0, result.stderr
     after = tree(tmp_path)

@@ -1,4 +1,4 @@
-"""The server's tests pass on both majors of the MCP SDK: the installed one, and the other in an environment of its own."""
+"""The server passes its tests on both majors of the MCP SDK: the installed one, and the other in its own environment."""
 
 import os
 import subprocess
@@ -7,7 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-
 from tests.requirements import requirement
 
 ROOT = Path(__file__).parents[2]
@@ -50,5 +49,4 @@ def test_the_server_works_on_the_other_major_too(other_python: Path) -> None:
     assert int(major.stdout) != INSTALLED
     present = [path for path in TESTS if (ROOT / path).is_dir()]
     result = run(other_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *present)
-    print(f"\n{OTHER}: {result.stdout.strip().splitlines()[-1]}")
     assert result.returncode == 0, result.stdout[-8000:] + result.stderr[-2000:]

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.requirements import requirement
 
 ROOT = Path(__file__).parents[2]

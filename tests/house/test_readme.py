@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.house.code_lines import package_lines
 
 from apcore_compiler.rules import RULES
-from tests.house.code_lines import package_lines
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -258,9 +258,7 @@ PRIVATE = st.sampled_from(["/home/ada/secret.py", "caller-4711", SECRET])
 @requirement("NFR-SEC-002")
 @settings(max_examples=60, deadline=None)
 @given(
-    kind=st.sampled_from(
-        [RuntimeError, KeyError, OSError, ModuleError, ACLDeniedError, ModuleTimeoutError, ConfigError, ModuleLoadError]
-    ),
+    kind=st.sampled_from(KINDS),
     private=PRIVATE,
     where=st.sampled_from(["message", "detail", "cause"]),
 )

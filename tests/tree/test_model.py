@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 from tests.tree.machine import EXAMPLES, PICK, VALUE, Traces, examples
 from tests.tree.model import NaiveTree
-from tests.tree.surfaces import Direct, make_service, outcome
+from tests.tree.surfaces import UNLIMITED, Direct, make_service, outcome
 
+from apcore_tree import Conflict, Settings
 from apcore_tree.engine import diff as diff_module
 from apcore_tree.engine import order as order_module
 from apcore_tree.engine import tree as tree_module
@@ -286,7 +288,7 @@ def _use_a_key_twice(siblings: list[Node], index: int) -> int:
     return siblings[index].order
 
 
-def _never_translate(tree: Tree, parent_id: str, order: int, seen: int) -> int:
+def _never_translate(tree: Tree, parent_id: str, order: int, seen: int, until: int) -> int:
     return order
 
 
@@ -327,7 +329,7 @@ def test_a_planted_bug_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> 
     owner, name, wrong = PLANTED[bug]
     monkeypatch.setattr(owner, name, wrong)
     with pytest.raises((AssertionError, KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError)):
-        run_state_machine_as_test(AgainstTheModel, settings=examples(400, 40, shrink=False))
+        run_state_machine_as_test(AgainstTheModel, settings=examples(2000, 50, fixed=True))
 
 
 def test_cursors_survive_new_order_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,24 +345,43 @@ def _narrow_the_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "GAP", 2)
 
 
-def _read_while_keys_change() -> tuple[list[str], list[str]]:
+def _read_while_keys_change(settings: Settings = UNLIMITED) -> tuple[list[str], list[str]]:
     """The ids that two pages show, and those they should: between the pages new nodes use up the gaps in front."""
-    surface = Direct(make_service())
-    expected = [surface.add("root", str(number)) for number in range(10)]
-    page = surface("list_children", nodeId="root", limit=5)
-    seen = [item["nodeId"] for item in page["items"]]
+    surface = Direct(make_service(settings=settings))
+    expected = [surface.add("root", str(number), Old=True) for number in range(10)]
+    tool, asked = "select_nodes", {"queryDsl": "Old exists"}
+    page = surface(tool, **asked, limit=5)
+    seen = _shown(page)
     for _ in range(6):
         surface.change("add_child", parentNodeId="root", payloadType="object", payloadProps={"Name": "n"}, index=1)
     assert surface.service.tree.relabelled["root"]
     surface.change("remove_node", nodeId=seen[-1])
-    page = surface("list_children", nodeId="root", limit=200, pageToken=page["nextPage"])
-    return seen + [item["nodeId"] for item in page["items"]], expected
+    page = surface(tool, **asked, limit=200, pageToken=page["nextPage"])
+    return seen + _shown(page), expected
 
 
-def test_a_removed_anchor_is_found_among_new_order_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _shown(page: dict[str, Any]) -> list[str]:
+    return [item.get("node", item)["nodeId"] for item in page["items"]]
+
+
+@pytest.mark.parametrize("settings", [UNLIMITED, replace(UNLIMITED, unlocked_reads_above=5)], ids=["live", "unlocked"])
+def test_a_removed_anchor_is_found_among_new_order_keys(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     _narrow_the_gaps(monkeypatch)
-    seen, expected = _read_while_keys_change()
+    seen, expected = _read_while_keys_change(settings)
     assert seen == expected
+
+
+def test_a_cursor_from_too_long_ago_is_refused_rather_than_misread(monkeypatch: pytest.MonkeyPatch) -> None:
+    _narrow_the_gaps(monkeypatch)
+    surface = Direct(make_service())
+    for number in range(4):
+        surface.add("root", str(number))
+    page = surface("list_children", nodeId="root", limit=2)
+    for _ in range(40):
+        surface.change("add_child", parentNodeId="root", payloadType="object", payloadProps={"Name": "n"}, index=1)
+    with pytest.raises(Conflict) as refused:
+        surface("list_children", nodeId="root", limit=2, pageToken=page["nextPage"])
+    assert refused.value.details["reason"] == "page_expired"
 
 
 def test_a_cursor_survives_new_keys_and_a_restore_of_the_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:

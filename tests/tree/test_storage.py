@@ -73,6 +73,25 @@ def test_the_audit_in_the_file_cannot_be_changed(place: str) -> None:
     file.close()
 
 
+def test_a_restore_over_another_node_with_the_same_id_is_stored_whole(place: str) -> None:
+    call = Direct(make_service(place))
+    document = {"NodeId": "x", "PayloadType": "object", "Payload": {"Name": "old"}}
+    call.change("import_merge", json=document, strategy="upsert", matchBy="nodeId")
+    snapshot = call("snapshot_create", label="old")["snapshotId"]
+    call.change("remove_node", nodeId="x")
+    call.change("import_merge", json={**document, "Payload": {"Name": "new"}}, strategy="upsert", matchBy="nodeId")
+    call.change("snapshot_restore", snapshotId=snapshot)
+    held = everything(call.service)
+    call.service.close()
+    again = make_service(place)
+    assert everything(again) == held
+    assert again.tree.node("x").payload.data == {"Name": "old"}
+    stored = again.store.load()
+    assert stored is not None
+    assert len(stored.payloads) == 2
+    again.close()
+
+
 @pytest.mark.parametrize("place", ["", "memory:x", "sqlite:", "redis://x"])
 def test_a_place_that_is_no_store_is_refused(place: str) -> None:
     with pytest.raises(InvalidArgument):

@@ -58,7 +58,7 @@ def _spec(tool: Tool) -> Iterator[tuple[str, Any]]:
 
 
 def _details(tool: Tool, record: ModuleRecord) -> Iterator[tuple[str, Any]]:
-    for name in ("documentation", "gates", "examples", "metadata", "dependencies", "display", "resources"):
+    for name in ("documentation", "examples", "metadata", "dependencies", "display", "resources"):
         if value := getattr(record, name):
             yield name, value
     if record.output_schema and "outputSchema" not in tool.mcp:

@@ -86,10 +86,6 @@ def _touched(tree: Tree, before: Mark | None, after: Mark | None) -> set[str]:
         touched.update(mark.nodes)
         for payload in mark.payloads.values():
             touched.update(user.id for user in payload.users)
-    # Nodes that came to share a payload before it changed are users only now or later.
-    for mark in marks[bounds[0] : bounds[1]]:
-        for payload in mark.payloads.values():
-            touched.update(user.id for user in payload.payload.each_user())
     return touched
 
 

@@ -31,7 +31,7 @@ class Live:
         return self.tree.nodes.get(node_id)
 
     def translate(self, parent_id: str, order: int, seen: int) -> int:
-        return self.tree.translate(parent_id, order, seen)
+        return self.tree.translate(parent_id, order, seen, self.revision)
 
 
 class Pinned:
@@ -67,7 +67,7 @@ class Pinned:
         return self._seen[node_id]
 
     def translate(self, parent_id: str, order: int, seen: int) -> int:
-        return order
+        return self.tree.translate(parent_id, order, seen, self.revision)
 
 
 Source = Live | Pinned

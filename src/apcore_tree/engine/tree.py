@@ -72,6 +72,7 @@ class Tree:
         self.nodes: dict[str, Node] = {}
         self.tagged: dict[str, set[Node]] = {}
         self.relabelled: dict[str, list[Relabelling]] = {}
+        self.forgotten: dict[str, int] = {}
         self._new_ids = new_ids or RandomIds()
         self._payloads_made = 0
         self._edit: Mark | None = None
@@ -434,10 +435,16 @@ class Tree:
 
     # -- order keys
 
-    def translate(self, parent_id: str, order: int, seen: int) -> int:
-        """The order key of today for one seen at an earlier revision."""
+    def translate(self, parent_id: str, order: int, seen: int, until: int) -> int:
+        """The order key, at the one revision, of the place that had the key at an earlier one."""
+        if seen < self.forgotten.get(parent_id, 0):
+            raise Conflict(
+                "The page is too old to go on from",
+                reason="page_expired",
+                suggestion="begin again without a page token",
+            )
         for relabelling in self.relabelled.get(parent_id, ()):
-            if relabelling.revision > seen:
+            if seen < relabelling.revision <= until:
                 at = bisect_right(relabelling.old, order) - 1
                 order = relabelling.new[at] if at >= 0 else relabelling.new[0] - 1
         return order
@@ -477,6 +484,8 @@ class Tree:
 
     def _publish(self, parent_id: str, relabelling: Relabelling) -> None:
         kept = [*self.relabelled.get(parent_id, ()), relabelling]
+        if len(kept) > _RELABELLINGS_KEPT:
+            self.forgotten[parent_id] = kept[0].revision
         self.relabelled[parent_id] = kept[-_RELABELLINGS_KEPT:]
 
     # -- the index

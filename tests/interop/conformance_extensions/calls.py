@@ -10,9 +10,9 @@ from apcore import Context, module
 from apcore_mcp import report_progress
 
 
-@module(id="test_simple_text", description="Answers with a text.")
+# With documentation, so that there is a resource.
+@module(id="test_simple_text", description="Answers with a text.", documentation="Always the same text.")
 def simple_text() -> dict[str, str]:
-    """The suite wants a resource to list and read, and documentation becomes one."""
     return {"text": "This is a simple text response for testing."}
 
 
