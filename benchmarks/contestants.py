@@ -12,7 +12,7 @@ from modules import write_modules
 ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "apcore-mcp-benchmarks"
 
-FASTMCP_SERVER = '''
+FASTMCP_SERVER = """
 import importlib, pathlib, sys
 from fastmcp import FastMCP
 sys.path.insert(0, {tools!r})
@@ -24,7 +24,7 @@ if sys.argv[1:2] == ["http"]:
     server.run(transport="http", host="127.0.0.1", port=int(sys.argv[2]), show_banner=False, log_level="ERROR")
 else:
     server.run(show_banner=False, log_level="ERROR")
-'''
+"""
 
 FASTMCP_TOOL = '''"""Benchmark tool {number}."""
 
@@ -56,7 +56,7 @@ async def execute(
 '''
 
 # The least a server on this SDK can do: one static tool, ordinary imports.
-FLOOR_1 = '''
+FLOOR_1 = """
 import anyio
 import mcp.types as types
 from mcp.server.lowlevel import Server
@@ -77,9 +77,9 @@ async def main() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 anyio.run(main)
-'''
+"""
 
-FLOOR_2 = '''
+FLOOR_2 = """
 import anyio
 import mcp.types as types
 from mcp.server.lowlevel import Server
@@ -99,7 +99,7 @@ async def main() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 anyio.run(main)
-'''
+"""
 
 
 @dataclass(frozen=True, slots=True)

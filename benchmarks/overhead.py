@@ -32,6 +32,7 @@ def ours(extensions: str) -> tuple[Any, Any]:
 def peer(extensions: str) -> tuple[Any, Any]:
     from apcore import Executor, Registry
     from apcore_mcp.server.factory import MCPServerFactory
+
     from apcore_mcp.server.router import ExecutionRouter
 
     registry = Registry(extensions_dir=extensions)
@@ -39,7 +40,8 @@ def peer(extensions: str) -> tuple[Any, Any]:
     executor, factory = Executor(registry), MCPServerFactory()
     server = factory.create_server()
     tools = factory.build_tools(registry)
-    router = ExecutionRouter(executor, output_schema_map={m: registry.get_definition(m).output_schema for m in registry.list()})
+    schemas = {module_id: registry.get_definition(module_id).output_schema for module_id in registry.list()}
+    router = ExecutionRouter(executor, output_schema_map=schemas)
     factory.register_handlers(server, tools, router)
     options = server.create_initialization_options()
     return lambda read, write: server.run(read, write, options), executor

@@ -66,7 +66,8 @@ def plot(samples: Samples) -> str:
 
     parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 380" font-family="sans-serif" font-size="12">']
     parts.append('<rect width="660" height="380" fill="#ffffff"/>')
-    parts.append('<text x="60" y="20" font-size="14">Seconds from start to the first tools/list, by number of tools</text>')
+    title = "Seconds from start to the first tools/list, by number of tools"
+    parts.append(f'<text x="60" y="20" font-size="14">{title}</text>')
     for seconds in (0.1, 0.3, 1, 3, 10):
         parts.append(f'<line x1="60" x2="480" y1="{y(seconds):.0f}" y2="{y(seconds):.0f}" stroke="#dddddd"/>')
         parts.append(f'<text x="52" y="{y(seconds) + 4:.0f}" text-anchor="end">{seconds:g}</text>')

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bars import BARS, print_bars
+from bars import print_bars
 from contestants import CONTESTANTS, Contestant
 from report import write_report
 from wire import ARGUMENTS, HttpClient, StdioClient, clean_environment

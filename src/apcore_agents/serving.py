@@ -86,6 +86,15 @@ class _Dispatch:
     def __init__(self, runtime: AgentRuntime, agent: str) -> None:
         self._runtime, self._agent = runtime, agent
 
+    @property
+    def registry(self) -> "_Dispatch":
+        return self
+
+    def get(self, name: str) -> Any:
+        """The module behind a name of this agent's."""
+        module_id = self._runtime.agents[self._agent].table(0).get(name)
+        return self._runtime.executors[self._agent].registry.get(module_id) if module_id is not None else None
+
     async def call_async(self, name: str, arguments: dict[str, Any], context: Context[Any]) -> Any:
         # Taken before any module can put something else there.
         elicit = context.data.get(MCP_ELICIT_KEY)
@@ -244,13 +253,13 @@ class AgentPaths:
         await self.answer(scope)(scope, receive, send)
 
     def answer(self, scope: "Scope") -> "ASGIApp":
-        _, _, name, *rest = [*scope["path"].split("/", 3), "", ""][:5]
+        name, _, rest = scope["path"].removeprefix("/agents/").partition("/")
         app = self._apps.get(name)
         if app is None or not (self._open_to_all or _is_local(scope)):
             return JSONResponse({"error": "Not found"}, status_code=404)
-        inner = {**scope, "path": f"/{rest[0]}", "raw_path": f"/{rest[0]}".encode(), "root_path": ""}
 
         async def run(_: "Scope", receive: "Receive", send: "Send") -> None:
+            inner = {**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode(), "root_path": ""}
             await app.asgi(inner, receive, send)
 
         return run

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from apcore_compiler.agents import agent_rules
 from apcore_compiler.artifacts import NotOurs
 from apcore_compiler.bundles import BUNDLES
 from apcore_compiler.compile import Compilation, analyse, compile_snapshot
@@ -17,7 +18,7 @@ from apcore_compiler.findings import FORMATS, Findings
 from apcore_compiler.format import FormatterFailed
 from apcore_compiler.progress import loading_bar
 from apcore_compiler.rules import RULES, Severity
-from apcore_compiler.settings import BadSettings, Settings, find_settings, read_settings
+from apcore_compiler.settings import BadSettings, Settings, defines_agents, find_settings, read_settings
 from apcore_compiler.snapshot import BadSource, Snapshot, read_source, relative_path
 from apcore_compiler.tokens import count_tokens
 
@@ -155,7 +156,8 @@ def export(source: Path, provider: str, out: Path | None, **given: Any) -> None:
 @click.argument("code", required=False)
 def rules(code: str | None) -> None:
     """List the rules, or explain one by its code or name."""
-    chosen = [rule for rule in RULES if code is None or code.lower() in (rule.code.lower(), rule.slug)]
+    known = (*RULES, *agent_rules())
+    chosen = [rule for rule in known if code is None or code.lower() in (rule.code.lower(), rule.slug)]
     if not chosen:
         _fail(f"there is no rule {code!r}", INVALID)
     for rule in chosen:
@@ -165,8 +167,9 @@ def rules(code: str | None) -> None:
 
 
 def _compile(source: Path, out: Path, given: dict[str, Any]) -> Compilation:
-    settings = _settings(given.pop("config"), given)
-    return compile_snapshot(_read(source), settings, out)
+    config = given.pop("config") or find_settings(Path.cwd())
+    settings = _settings(config, given)
+    return compile_snapshot(_read(source), settings, out, config if defines_agents(config) else None)
 
 
 def _read(source: Path) -> Snapshot:

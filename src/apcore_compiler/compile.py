@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from apcore_compiler.agents import compile_agents
 from apcore_compiler.artifacts import ArtifactSet
 from apcore_compiler.checks import CHECKS
 from apcore_compiler.emit import EMITTERS
@@ -24,10 +25,15 @@ class Compilation:
     findings: Findings
 
 
-def compile_snapshot(snapshot: Snapshot, settings: Settings, out: Path) -> Compilation:
-    """Compile for the directory `out`, of which nothing but the way back to the sources is used."""
+def compile_snapshot(snapshot: Snapshot, settings: Settings, out: Path, agents: Path | None = None) -> Compilation:
+    """Compile for the directory `out`, of which nothing but the way back to the sources is used.
+
+    `agents` is the settings file, if it defines any.
+    """
     program, findings = analyse(snapshot, settings, out)
     artifacts = format_artifacts([artifact for emit in EMITTERS for artifact in emit(program)])
+    if agents is not None:
+        artifacts += compile_agents(agents, program, out, findings)
     artifacts.append(emit_manifest(program, artifacts))
     return Compilation(program, ArtifactSet(tuple(artifacts)), findings)
 

@@ -8,7 +8,10 @@ from typing import Any, Literal
 from apcore_compiler.bundles import BUNDLES
 from apcore_compiler.rules import RULES, Severity
 
-__all__ = ["BadSettings", "Settings", "find_settings", "read_settings"]
+__all__ = ["BadSettings", "Settings", "defines_agents", "find_settings", "read_settings"]
+
+# Tables of the same file that `apcore_agents` reads, and checks.
+AGENT_TABLES = ("agents", "http", "mcp", "secrets")
 
 
 class BadSettings(ValueError):
@@ -93,7 +96,7 @@ def find_settings(start: Path) -> Path | None:
 def read_settings(path: Path | None) -> Settings:
     if path is None:
         return Settings()
-    table = _table_of(path) or {}
+    table = {key: value for key, value in (_table_of(path) or {}).items() if key not in AGENT_TABLES}
     known = {_key(f.name): f.name for f in fields(Settings)}
     for key, value in table.items():
         if key not in known:
@@ -106,6 +109,10 @@ def read_settings(path: Path | None) -> Settings:
         return Settings(**values)
     except BadSettings as error:
         raise BadSettings(f"{path}: {error}") from error
+
+
+def defines_agents(path: Path | None) -> bool:
+    return path is not None and not (_table_of(path) or {}).keys().isdisjoint(AGENT_TABLES)
 
 
 _TYPES: dict[str, tuple[type, ...]] = {

@@ -12,6 +12,7 @@ from apcore_tree.engine.properties import PropertyFilter
 from apcore_tree.engine.source import Live, Pinned, Source
 from apcore_tree.engine.tokens import Token, parse_token
 from apcore_tree.engine.tree import Tree
+from apcore_tree.engine.walking import Cursor, present_position
 from apcore_tree.errors import Conflict, InvalidArgument
 from apcore_tree.settings import Caller, Settings
 
@@ -97,10 +98,16 @@ class Read(Call):
             last = position
         return {"items": items, **self.ending(last if more else None)}
 
-    def keyed_page(self, entries: Iterable[tuple[Any, Any]], shape: Callable[[Any], Any]) -> Json:
-        """A page of entries in ascending order of their positions, all of them given."""
-        after = self.after
-        return self.page((entry for entry in entries if after is None or entry[0] > after), shape)
+    def keyed_page(
+        self, entries: Iterable[tuple[Any, Any]], shape: Callable[[Any], Any], after: Any | None = None
+    ) -> Json:
+        """A page of entries in ascending order of their keys, all of them given."""
+        last = self.after if after is None else after
+        return self.page((entry for entry in entries if last is None or entry[0] > last), shape)
+
+    def present(self, root: Node, position: list[int]) -> list[int]:
+        """A position below the root, as the page before gave it, in the order keys of this page."""
+        return present_position(self.source, root, Cursor(position, self.seen))
 
     def ending(self, last: Any | None) -> Json:
         """What every page says at its end; `last` is the position to go on from."""

@@ -1,4 +1,4 @@
-"""The server passes its tests on both majors of the MCP SDK: the installed one, and the other in its own environment."""
+"""The server passes its tests on both majors of the MCP SDK, the one that is not installed in its own environment."""
 
 import os
 import subprocess

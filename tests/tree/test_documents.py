@@ -210,7 +210,7 @@ def test_a_merge_does_not_change_what_is_set_at_creation_only(strategy: str) -> 
 
 
 def test_a_merge_into_changed_ground_is_a_conflict(house: House) -> None:
-    token = house.call.service.version().replace("t1.", "f1.")
+    token = house.call.service.version().replace("t1.", "f1.", 1)
     house.call.add(house.garden, "Pond")
     with pytest.raises(Conflict):
         merge(house.call, node(house.garden, "Garden"), versionToken=token)

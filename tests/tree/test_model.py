@@ -345,11 +345,25 @@ def _narrow_the_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "GAP", 2)
 
 
-def _read_while_keys_change(settings: Settings = UNLIMITED) -> tuple[list[str], list[str]]:
+PAGED: dict[str, dict[str, Any]] = {
+    "select_nodes": {"queryDsl": "Old exists"},
+    "query_by_tag": {"tag": "old"},
+    "search_advanced": {
+        "rootId": "root",
+        "predicates": {"predicates": [{"path": "Old", "op": "eq", "value": True}]},
+        "sortBy": "Old",
+    },
+    "validate_tree": {"rulesetId": "default"},
+}
+
+
+def _read_while_keys_change(tool: str = "select_nodes", settings: Settings = UNLIMITED) -> tuple[list[str], list[str]]:
     """The ids that two pages show, and those they should: between the pages new nodes use up the gaps in front."""
     surface = Direct(make_service(settings=settings))
-    expected = [surface.add("root", str(number), Old=True) for number in range(10)]
-    tool, asked = "select_nodes", {"queryDsl": "Old exists"}
+    expected = [surface.add("root", f"{number} ", Old=True) for number in range(10)]
+    for node_id in expected:
+        surface.change("tag_node", nodeId=node_id, tags=["old"])
+    asked = PAGED[tool]
     page = surface(tool, **asked, limit=5)
     seen = _shown(page)
     for _ in range(6):
@@ -365,9 +379,12 @@ def _shown(page: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("settings", [UNLIMITED, replace(UNLIMITED, unlocked_reads_above=5)], ids=["live", "unlocked"])
-def test_a_removed_anchor_is_found_among_new_order_keys(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+@pytest.mark.parametrize("tool", PAGED)
+def test_a_removed_anchor_is_found_among_new_order_keys(
+    monkeypatch: pytest.MonkeyPatch, tool: str, settings: Settings
+) -> None:
     _narrow_the_gaps(monkeypatch)
-    seen, expected = _read_while_keys_change(settings)
+    seen, expected = _read_while_keys_change(tool, settings)
     assert seen == expected
 
 

@@ -268,12 +268,12 @@ def test_a_footprint_token_conflicts_only_with_what_the_change_rests_on(
 ) -> None:
     ids = house._asdict()
     asked = _filled(arguments, ids)
-    token = house.call.service.version().replace("t1.", "f1.")
+    token = house.call.service.version().replace("t1.", "f1.", 1)
     house.call.change("update_payload_property", nodeId=ids[disturbance], propertyName="Touched", newValue=True)
     with pytest.raises(Conflict) as refused:
         house.call(tool, **asked, versionToken=token)
     assert refused.value.details["changedIds"]
-    token = house.call.service.version().replace("t1.", "f1.")
+    token = house.call.service.version().replace("t1.", "f1.", 1)
     house.call.change("update_payload_property", nodeId=house.attic, propertyName="Touched", newValue=True)
     assert house.call(tool, **asked, versionToken=token)["version"]
 
@@ -288,7 +288,7 @@ def _filled(value: Any, ids: dict[str, Any]) -> Any:
 
 def test_a_shared_payload_changes_every_node_that_shows_it(house: House) -> None:
     twin = house.call.change("clone_node", nodeId=house.table, targetParentId=house.garden, mode="reference")["nodeId"]
-    token = house.call.service.version().replace("t1.", "f1.")
+    token = house.call.service.version().replace("t1.", "f1.", 1)
     house.call.change("update_payload_property", nodeId=twin, propertyName="Colour", newValue="green")
     assert house.call("get_node", nodeId=house.table)["node"]["payload"]["Colour"] == "green"
     with pytest.raises(Conflict):

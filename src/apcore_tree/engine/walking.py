@@ -12,7 +12,7 @@ from apcore_tree.engine.node import Node, walk
 from apcore_tree.engine.source import Source
 from apcore_tree.engine.view import Rules, View
 
-__all__ = ["Cursor", "Everything", "Levels", "Visible", "nodes_after", "walk_after"]
+__all__ = ["Cursor", "Everything", "Levels", "Visible", "nodes_after", "present_position", "walk_after"]
 
 _order = attrgetter("order")
 
@@ -101,6 +101,23 @@ def nodes_after(source: Source, root: Node, cursor: Cursor | None) -> Iterator[N
     else:
         for node, _, _ in reversed(_frames_after(source, root, Everything(), cursor)):
             yield from walk(node)
+
+
+def present_position(source: Source, root: Node, cursor: Cursor) -> list[int]:
+    """The cursor's position in the order keys of today."""
+    node: Node | None = root
+    orders: list[int] = []
+    for order in cursor.position:
+        if node is None:
+            # Below a place that is gone no key decides anything any more.
+            orders.append(order)
+            continue
+        order = source.translate(node.id, order, cursor.seen)
+        orders.append(order)
+        at = bisect_left(node.children, order, key=_order)
+        found = at < len(node.children) and node.children[at].order == order
+        node = node.children[at] if found else None
+    return orders
 
 
 def _frames_after(source: Source, root: Node, descent: Descent, cursor: Cursor) -> list[Frame]:

@@ -37,7 +37,8 @@ def validate_tree(call: Read) -> Json:
         for ordinal, issue in enumerate(ruleset.check(node, base + depth, call.types)):
             counts[issue.severity] += 1
             entries.append(([position(node, root), ordinal], {"nodeId": node.id, **issue.describe()}))
-    page = call.keyed_page(entries, lambda item: item)
+    after = None if call.after is None else [call.present(root, call.after[0]), call.after[1]]
+    page = call.keyed_page(entries, lambda item: item, after)
     return {
         "valid": not counts["error"],
         "summary": {"error": counts["error"], "warning": counts["warning"]},

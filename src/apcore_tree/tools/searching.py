@@ -119,7 +119,7 @@ def _sorted(call: Read, root: Node, holds: Predicate) -> Json:
         hits.append(([list(sort_key(value_of(node))), position(node, root)], node))
     key = cmp_to_key(_descending if descending else _ascending)
     hits.sort(key=lambda hit: key(hit[0]))
-    after = call.after
+    after = None if call.after is None else [call.after[0], call.present(root, call.after[1])]
     later = (hit for hit in hits if after is None or key(hit[0]) > key(after))
     shaper = Shaper(call.types, call.filter("node", {}))
     return call.page(later, lambda node: hit_of(call, shaper, node))
@@ -141,7 +141,8 @@ def query_by_tag(call: Read) -> Json:
     root, tag = call.node("rootNodeId"), call["tag"]
     shaper = Shaper(call.types, call.filter("node", {}))
     entries = sorted((position(node, root), node.id, node) for node in _tagged(call, root, tag))
-    return call.keyed_page(((place, node) for place, _, node in entries), lambda node: _row(shaper, node))
+    after = None if call.after is None else call.present(root, call.after)
+    return call.keyed_page(((place, node) for place, _, node in entries), lambda node: _row(shaper, node), after)
 
 
 def _tagged(call: Read, root: Node, tag: str) -> Iterator[Node]:
