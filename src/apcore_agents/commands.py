@@ -3,14 +3,14 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from apcore_agents.grants import NoAgents, changed_grants, read_grants
+from apcore_agents.grants import changed_grants, read_grants
 from apcore_agents.lockfile import Lock
 from apcore_agents.pool import LocalTool, Pool, build_pool
 from apcore_agents.project import Project, read_project
@@ -18,9 +18,11 @@ from apcore_agents.resolve import explain as explain_tool
 from apcore_agents.resolve import resolve_all
 from apcore_agents.rules import Notes
 from apcore_agents.settings import BadProject
-from apcore_runtime.surface import NotASurface, load
+from apcore_runtime.options import ServeOptions
+from apcore_runtime.process import leave
+from apcore_runtime.surface import Surface, load
 
-__all__ = ["agents", "explain", "lock"]
+__all__ = ["agents", "explain", "lock", "serve_agent"]
 
 INVALID, FAILED = 1, 2
 
@@ -108,6 +110,17 @@ def diff_agents(old: Path, new: Path, exit_code: bool) -> None:
     sys.exit(INVALID if lines and exit_code else 0)
 
 
+def serve_agent(surface: Surface, agent: str, read_options: Callable[[], ServeOptions]) -> None:
+    """What `apcore-mcp serve GENERATED --agent NAME` does; `*` is every agent, which takes HTTP."""
+    from apcore_agents.serving import run_agent, run_agents
+
+    with failures_explained():
+        options = read_options()
+        serve = run_agent if options.transport == "stdio" else run_agents
+        serve(surface, agent, options)
+    leave()
+
+
 def _project(config: Path | None) -> Project:
     found = config or _nearest(Path.cwd())
     if found is None:
@@ -166,9 +179,9 @@ def failures_explained() -> Iterator[None]:
 
     try:
         yield
-    except (BadProject, NoAgents, NotASurface, LookupError) as error:
+    except (ValueError, LookupError) as error:
         _fail(str(error), INVALID)
-    except LockFailed as error:
+    except (LockFailed, OSError) as error:
         _fail(str(error), FAILED)
 
 

@@ -36,7 +36,7 @@ from apcore_agents.rules import Notes
 from apcore_agents.runs import Run, current_run, running
 from apcore_agents.scrubbing import Scrubber, scrubbed_logging
 from apcore_agents.secrets import Secrets
-from apcore_agents.settings import ServerPolicy
+from apcore_agents.settings import BadProject, ServerPolicy
 from apcore_agents.supervision import Link, open_connection
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY
 
@@ -47,7 +47,7 @@ logger = logging.getLogger("apcore_mcp.agents")
 DEPTHS = ("root", "sub", "leaf")
 
 
-class StaleBuild(ValueError):
+class StaleBuild(BadProject):
     """What was built is not what is configured."""
 
 

@@ -7,7 +7,7 @@ makes one call and streams what happens, and `/agents/<name>/approvals` is where
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -184,12 +184,17 @@ def has_agents(generated: Path) -> bool:
 
 def run_agent(surface: Surface, agent: str, options: ServeOptions, **how: Any) -> None:
     """Serve one agent over stdio until the client leaves or a signal arrives; `how` is given to `load_runtime`."""
+    configure_logging(options.log_level)
     with claim_streams() as streams:
         runtime = load_runtime(surface.directory, surface.registry(), **how)
-        if agent not in runtime.agents:
-            raise BadProject(f"there is no agent {agent!r}; there are {', '.join(runtime.agents)}")
-        one = agent_endpoint(runtime, agent, options, surface.docs, prebuilt=True)
+        one = agent_endpoint(runtime, _known(runtime, agent), options, surface.docs, prebuilt=True)
         run_until_stopped(lambda stop: _over_stdio(runtime, one, streams, stop))
+
+
+def _known(runtime: AgentRuntime, agent: str) -> str:
+    if agent not in runtime.agents:
+        raise BadProject(f"there is no agent {agent!r}; there are {', '.join(runtime.agents)}")
+    return agent
 
 
 async def _over_stdio(runtime: AgentRuntime, one: AgentEndpoint, streams: Any, stop: asyncio.Event) -> None:
@@ -225,11 +230,12 @@ async def telling_of_changes(runtime: AgentRuntime, endpoints: list[AgentEndpoin
 
 @asynccontextmanager
 async def agent_endpoints(
-    runtime: AgentRuntime, options: ServeOptions, docs: Mapping[str, str]
+    runtime: AgentRuntime, options: ServeOptions, docs: Mapping[str, str], agents: Iterable[str] | None = None
 ) -> AsyncIterator["AgentPaths"]:
-    """The endpoints of all agents, while the context is open."""
+    """The endpoints of these agents, or of all, while the context is open."""
     refuse_loops(runtime, options)
-    endpoints = [agent_endpoint(runtime, name, options, docs, prebuilt=False) for name in runtime.agents]
+    chosen = runtime.agents if agents is None else agents
+    endpoints = [agent_endpoint(runtime, name, options, docs, prebuilt=False) for name in chosen]
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(runtime)
         await stack.enter_async_context(telling_of_changes(runtime, endpoints))
@@ -305,13 +311,15 @@ async def agents_app(surface: Surface, options: ServeOptions, **how: Any) -> Asy
         yield paths
 
 
-def run_agents(surface: Surface, options: ServeOptions, **how: Any) -> None:
-    """Serve all agents over HTTP until a signal arrives."""
+def run_agents(surface: Surface, agent: str, options: ServeOptions, **how: Any) -> None:
+    """Serve one agent, or `*` for all, over HTTP until a signal arrives."""
     configure_logging(options.log_level)
+    runtime = load_runtime(surface.directory, surface.registry(), **how)
+    chosen = list(runtime.agents) if agent == "*" else [_known(runtime, agent)]
 
     async def serve(stop: asyncio.Event) -> None:
-        runtime = load_runtime(surface.directory, surface.registry(), **how)
-        async with agent_endpoints(runtime, options, surface.docs) as paths:
+        async with agent_endpoints(runtime, options, surface.docs, chosen) as paths:
+            logger.info("apcore-mcp serves %s at /agents/NAME/mcp", ", ".join(chosen))
             await serve_asgi(paths, listener, stop, paths.drain)
 
     with bind(options.host, options.port) as listener:

@@ -44,7 +44,7 @@ _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
 class BadProject(ValueError):
-    """A project whose configuration cannot be used."""
+    """A project whose configuration, or what was built from it, cannot be used."""
 
 
 def parse_duration(value: Any) -> Any:

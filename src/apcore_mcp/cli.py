@@ -16,17 +16,14 @@ from apcore_runtime.process import leave
 from apcore_runtime.slim import slim_package
 
 COMMANDS = {
+    "agents": "apcore_agents.commands:agents",
     "build": "apcore_compiler.commands:build",
     "check": "apcore_compiler.commands:check",
-    "diff": "apcore_compiler.commands:diff",
-    "explain": "apcore_compiler.commands:explain",
+    "explain": "apcore_agents.commands:explain",
     "export": "apcore_compiler.commands:export",
-    "init": "apcore_compiler.commands:init",
     "lock": "apcore_agents.commands:lock",
     "rules": "apcore_compiler.commands:rules",
     "snapshot": "apcore_compiler.commands:snapshot",
-    "tokens": "apcore_compiler.commands:tokens",
-    "watch": "apcore_compiler.commands:watch",
 }
 
 # Imported whole by the MCP SDK, for clients, for HTTP and for validating what the Executor validates.
@@ -97,8 +94,9 @@ def command(context: click.Context, /, extensions_dir: str | None, **options: An
 @command.command()
 @click.argument("generated", type=click.Path(path_type=Path))
 @click.option("--extensions-dir", metavar="DIRECTORY", help="Where the modules are, if not where they were built from.")
+@click.option("--agent", help="Serve an agent of the build instead; over HTTP, '*' is each at /agents/NAME/mcp.")
 @serve_options
-def serve(generated: Path, extensions_dir: str | None, **options: Any) -> None:
+def serve(generated: Path, extensions_dir: str | None, agent: str | None, **options: Any) -> None:
     """Serve the compiled directory GENERATED."""
     from apcore_runtime.surface import NotASurface, load
 
@@ -106,7 +104,10 @@ def serve(generated: Path, extensions_dir: str | None, **options: Any) -> None:
         surface = load(generated, _directory(extensions_dir) if extensions_dir else None)
     except NotASurface as error:
         _fail(str(error), 1)
-    _serve(lambda: surface, options)
+    if agent:
+        importlib.import_module("apcore_agents.commands").serve_agent(surface, agent, lambda: _options(**options))
+    else:
+        _serve(lambda: surface, options)
 
 
 def _directory(path: str) -> Path:

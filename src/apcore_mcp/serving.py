@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from apcore_runtime.options import DEFAULT_NAME, ServeOptions
 from apcore_runtime.process import GRACE, bind, call_back, configure_logging, run_until_stopped, serve_asgi
-from apcore_runtime.slim import slim_packages
 from apcore_runtime.surface import Surface
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ def run_server(open_source: Callable[[], "Registry | Executor | Surface"], optio
     if options.transport == "stdio":
         from apcore_runtime.stdio import claim_streams
 
-        slim_packages()
         with claim_streams() as streams:
             server = _Server(open_source(), options)
             run_until_stopped(lambda stop: server.run_stdio(streams, stop))

@@ -6,14 +6,30 @@ from typing import Any
 
 from apcore_runtime.walk import schemas_of_index, schemas_of_key, views
 
-__all__ = ["MASK", "is_marked", "mask", "scrub", "secrets_in"]
+__all__ = ["MASK", "admit_mask", "is_marked", "mask", "scrub", "secrets_in"]
 
 MASK = "***REDACTED***"
+
+_DATA = {"const", "default", "enum", "examples"}
+_NOT_NARROWING = {"default", "description", "examples", "title", "type", "x-sensitive"}
 
 
 def is_marked(schema: Any) -> bool:
     """Whether anything in a schema is sensitive; most schemas have nothing, and need no walk per call."""
     return '"x-sensitive"' in json.dumps(schema, default=str)
+
+
+def admit_mask(schema: Any) -> Any:
+    """A copy of an output schema that accepts a mask wherever the schema says `x-sensitive`."""
+    if isinstance(schema, list):
+        return [admit_mask(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    admitted = {key: value if key in _DATA else admit_mask(value) for key, value in schema.items()}
+    takes_any_text = schema.get("type") == "string" and schema.keys() <= _NOT_NARROWING
+    if schema.get("x-sensitive") is not True or takes_any_text:
+        return admitted
+    return {"anyOf": [admitted, {"const": MASK}], "x-sensitive": True}
 
 
 def mask(value: Any, schema: dict[str, Any]) -> Any:

@@ -11,23 +11,13 @@ import threading
 from types import ModuleType
 from typing import Any
 
-__all__ = ["slim_package", "slim_packages"]
+__all__ = ["slim_package"]
 
 # Two threads may look at a package at once; one of them runs its __init__.
 _lock = threading.RLock()
 
 # Dunder names that only the real __init__ can answer; the import system's own are answered by the spec.
 _ANSWERED_BY_INIT = {"__all__", "__version__"}
-
-
-# A server on stdio needs a fraction of these; 60 ms and 10 MB of every start go into the rest.
-SERVER_PACKAGES = ("mcp", "mcp.server", "httpx", "jsonschema")
-
-
-def slim_packages() -> None:
-    """Start lean: nothing of the SDK is imported before it is used."""
-    for name in SERVER_PACKAGES:
-        slim_package(name)
 
 
 def slim_package(name: str) -> None:

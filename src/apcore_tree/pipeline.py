@@ -150,29 +150,26 @@ def _loggable(inputs: Json, tool: Tool) -> Json:
     }
 
 
-def _lean_steps(usual: BuiltinModuleLookup, config: Any, check_output: bool) -> list[BaseStep]:
-    redaction = usual._redaction
-    return [
-        LeanLookup(registry=usual._registry, toggle_state=usual._toggle_state, redaction=redaction),
-        LeanInput(redaction=redaction),
-        LeanExecute(config=config),
-        LeanOutput(check_output, redaction),
-    ]
+def _lean(usual: Any, check_output: bool) -> BaseStep | None:
+    """The lean form of a step; None for any step that is not exactly apcore's own."""
+    if type(usual) is BuiltinModuleLookup:
+        return LeanLookup(registry=usual._registry, toggle_state=usual._toggle_state, redaction=usual._redaction)
+    if type(usual) is BuiltinInputValidation:
+        return LeanInput(redaction=usual._redaction)
+    if type(usual) is BuiltinExecute:
+        return LeanExecute(config=usual._config)
+    return LeanOutput(check_output, usual._redaction) if type(usual) is BuiltinOutputValidation else None
 
 
 def install_tree(executor: Executor, service: TreeService, *, check_output: bool = False) -> None:
     """Put the tree's steps into the executor's strategy."""
     strategy = executor.current_strategy
-    places = {step.name: index for index, step in enumerate(strategy.steps)}
-    usual = strategy.steps[places["module_lookup"]]
-    if isinstance(usual, BuiltinModuleLookup):
-        # Same names, same places: the strategy's index stays true.
-        config = getattr(strategy.steps[places["execute"]], "_config", None)
-        for step in _lean_steps(usual, config, check_output):
-            if step.name in places:
-                strategy.steps[places[step.name]] = step
-    strategy.insert_before("acl_check", CallRate(service))
-    strategy.insert_after("acl_check", Replay(service))
+    for index, usual in enumerate(strategy.steps):
+        # Same name, same place: the strategy's index stays true.
+        strategy.steps[index] = _lean(usual, check_output) or usual
+    strategy.insert_after("module_lookup", CallRate(service))
+    gated = any(step.name == "acl_check" for step in strategy.steps)
+    strategy.insert_after("acl_check" if gated else "tree_call_rate", Replay(service))
     # apcore asks a step middleware only for the hooks it has.
     strategy.add_step_middleware(FailureAudit(service))  # type: ignore[arg-type]
 

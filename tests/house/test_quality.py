@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,14 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 def test_the_tree_is_clean(command: tuple[str, ...]) -> None:
     result = run(*command)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+@requirement("NFR-MAINT-002")
+def test_the_test_command_fails_below_ninety_per_cent_coverage() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["coverage"]
+    assert settings["run"]["source"] == ["src"]
+    assert settings["report"]["fail_under"] >= 90
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").rstrip().endswith("-m pytest --cov")
 
 
 def test_mypy_is_strict_over_sources_and_generated_code() -> None:

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import jsonschema
 import pytest
 from tests.requirements import requirement
 
-from apcore_runtime.sensitive import MASK, is_marked, mask, scrub, secrets_in
+from apcore_runtime.sensitive import MASK, admit_mask, is_marked, mask, scrub, secrets_in
 
 SECRET = {"type": "string", "x-sensitive": True}
 PLACES: dict[str, tuple[dict[str, Any], Any, Any]] = {
@@ -62,3 +63,24 @@ def test_a_long_secret_is_taken_out_before_a_part_of_it() -> None:
 def test_absence_is_no_secret() -> None:
     assert secrets_in({"a": None, "b": ""}, {"additionalProperties": SECRET}) == []
     assert mask({"a": None}, {"additionalProperties": SECRET}) == {"a": None}
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        {"type": "integer", "x-sensitive": True},
+        {"type": "string", "maxLength": 4, "x-sensitive": True},
+        {"type": "array", "items": {"type": "integer"}, "x-sensitive": True},
+        {"enum": ["a", "b"], "x-sensitive": True},
+        {"type": "string", "description": "Any text.", "x-sensitive": True},
+    ],
+)
+def test_a_masked_result_fits_the_schema_that_clients_are_given(secret: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"pin": secret, "to": {"type": "string"}}, "required": ["pin"]}
+    published = admit_mask(schema)
+    for value in (1234, "abcd", [1], "a"):
+        fits = jsonschema.Draft202012Validator(schema).is_valid({"pin": value})
+        assert jsonschema.Draft202012Validator(published).is_valid({"pin": value}) is fits
+    masked = mask({"pin": 1234, "to": "x"}, published)
+    assert masked == {"pin": MASK, "to": "x"}
+    jsonschema.validate(masked, published)

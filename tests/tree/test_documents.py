@@ -10,6 +10,7 @@ from tests.tree.conftest import House
 from tests.tree.surfaces import Direct, make_service
 
 from apcore_tree import Conflict, InvalidArgument, NotFound, PayloadType
+from apcore_tree.engine import node as node_module
 from apcore_tree.engine.documents import dump_tree_json
 
 ARTIFACT = PayloadType("Artifact", self_payload=True)
@@ -277,3 +278,15 @@ def test_a_malformed_view_is_refused_and_leaves_no_trace(house: House, document:
     with pytest.raises(InvalidArgument):
         house.call.change("import_view", viewJson=document)
     assert house.call("get_status")["viewVersion"] == before
+
+
+@pytest.mark.parametrize("accelerated", [False, True], ids=["without the C encoder", "with it"])
+def test_every_encoder_writes_the_same_text(monkeypatch: pytest.MonkeyPatch, accelerated: bool) -> None:
+    if not accelerated:
+        monkeypatch.setattr("json.encoder.c_make_encoder", None)
+    data = {
+        "Text": 'ü "quoted" \u2028 \U0001f600 \t',
+        "Numbers": [1, -2, 1.5, True, None],
+        "Nested": {"a": {}, "b": []},
+    }
+    assert node_module._make_c_encoder()(data) == node_module._encode(data)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from apcore import ACL, Context, ExecutionPolicy, Executor, Identity, Registry
 from apcore.approval import AutoApproveHandler
+from apcore.builtin_steps import BuiltinInputValidation
 from apcore.cancel import ExecutionCancelledError
 from apcore.errors import (
     ACLDeniedError,
@@ -202,6 +203,22 @@ def test_other_modules_of_the_executor_are_left_alone(service: TreeService) -> N
             executor.call("greet.nobody", {}, Context.create())
         assert run(executor, "get_status", BOB)["nodeCount"] == 1
     assert service.audit() == []
+
+
+def test_a_host_keeps_its_own_steps(service: TreeService) -> None:
+    class OwnValidation(BuiltinInputValidation):
+        """A step that the host has put in place of apcore's."""
+
+    registry = Registry()
+    register_tree(registry, service)
+    with Executor(registry, strategy="internal") as executor:
+        executor.current_strategy.replace("input_validation", OwnValidation())
+        install_tree(executor, service)
+        names = [step.name for step in executor.current_strategy.steps]
+        assert names[2:5] == ["module_lookup", "tree_call_rate", "tree_replay"]
+        assert any(type(step) is OwnValidation for step in executor.current_strategy.steps)
+        assert run(executor, "get_status", None)["nodeCount"] == 1
+        assert run(executor, "get_node", None, nodeId=5) == "invalid_argument"
 
 
 def test_a_disabled_tool_is_forbidden(service: TreeService) -> None:

@@ -146,6 +146,12 @@ def test_an_agent_over_its_rate_is_told_how_long_to_wait() -> None:
     assert bob("get_status")["nodeCount"] == 1
 
 
+@pytest.mark.parametrize("rate", ["", "many", "10", "10/fortnight", "-1/minute"])
+def test_a_rate_that_is_none_is_refused_at_once(rate: str) -> None:
+    with pytest.raises(InvalidArgument):
+        make_service(settings=Settings(rate_limit=rate))
+
+
 def test_the_rate_is_counted_once_through_the_executor() -> None:
     call = ThroughExecutor(make_service(settings=Settings(rate_limit="2/hour")))
     call("get_status")

@@ -207,10 +207,9 @@ def test_a_busy_file_is_a_conflict_and_not_the_end(place: str) -> None:
 WRITER = textwrap.dedent(
     """
     import sys
-    from apcore_tree import Caller, build_service
+    from apcore_tree import Caller, Settings, build_service
 
-    service = build_service(f"sqlite:{sys.argv[1]}")
-    service.rate._item = None
+    service = build_service(f"sqlite:{sys.argv[1]}", settings=Settings(rate_limit=None))
     caller = Caller("writer", roles=("editor",))
     number = len(service.tree.nodes)
     while True:

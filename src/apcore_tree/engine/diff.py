@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import jsonpatch
-
 from apcore_tree.engine.history import Mark
 from apcore_tree.engine.node import Json, Node, position, same_json, walk
 from apcore_tree.engine.payload_types import PayloadTypes
@@ -62,6 +60,9 @@ def _place(node: Node | None) -> Json:
 
 def payload_patch(before: Json, after: Json) -> list[Json]:
     """RFC 6902, for one payload: on whole trees such a patch costs far too much."""
+    # Loaded with the first difference, which most processes never ask for.
+    import jsonpatch
+
     return list(jsonpatch.make_patch(before, after))
 
 

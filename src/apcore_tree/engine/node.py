@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -18,11 +19,10 @@ _NESTED = (dict, list)
 def _make_encoder() -> Callable[[Any], str]:
     """The fastest encoder there is.  Payloads are checked before they come here, so all of them write the same."""
     try:
-        import orjson
+        dumps: Any = importlib.import_module("orjson").dumps
     except ImportError:
         return _make_c_encoder()
-    dumps = orjson.dumps
-    return lambda value: dumps(value).decode()
+    return lambda value: cast(str, dumps(value).decode())
 
 
 def _make_c_encoder() -> Callable[[Any], str]:
