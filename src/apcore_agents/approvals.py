@@ -19,7 +19,7 @@ from apcore.approval import ApprovalRequest, ApprovalResult
 
 from apcore_agents.canonical import digest
 from apcore_agents.scrubbing import Scrubber
-from apcore_runtime.sensitive import mask
+from apcore_host.sensitive import mask
 
 __all__ = ["AgentApprovals", "ApprovalLedger", "Ask", "PendingApproval", "approving"]
 

@@ -18,8 +18,8 @@ from apcore_agents.resolve import explain as explain_tool
 from apcore_agents.resolve import resolve_all
 from apcore_agents.rules import Notes
 from apcore_agents.settings import BadProject
-from apcore_runtime.options import ServeOptions
-from apcore_runtime.process import leave
+from apcore_host.options import ServeOptions
+from apcore_host.process import leave
 from apcore_runtime.surface import Surface, load
 
 __all__ = ["agents", "explain", "lock", "serve_agent"]

@@ -69,8 +69,8 @@ class Connection:
         self._session, self._pipes = session, pipes
 
     async def listing(self) -> Listing:
-        version, info, instructions = _introduction(self._session)
-        return Listing(await self.tools(), version, info, instructions)
+        info, instructions = _introduction(self._session)
+        return Listing(await self.tools(), info, instructions)
 
     async def tools(self) -> list[dict[str, Any]]:
         """Every page; a list that never ends, or turns round, is a fault."""
@@ -135,14 +135,11 @@ def _translated(error: Any) -> Exception:
     return ConnectionLost() if lost else ProtocolFault(message[:500])
 
 
-def _introduction(session: Any) -> tuple[str, dict[str, Any], str | None]:
-    if SDK == 2:
-        info = session.server_info
-        shown = info.model_dump(by_alias=True, exclude_none=True, mode="json") if info else {}
-        return str(session.protocol_version), shown, session.instructions
-    result = session.introduction
-    info = result.serverInfo.model_dump(by_alias=True, exclude_none=True, mode="json")
-    return str(result.protocolVersion), info, result.instructions
+def _introduction(session: Any) -> tuple[dict[str, Any], str | None]:
+    """What a server calls itself, and what it would like a model to be told."""
+    said = session if SDK == 2 else session.introduction
+    info = said.server_info if SDK == 2 else said.serverInfo
+    return info.model_dump(by_alias=True, exclude_none=True, mode="json") if info else {}, said.instructions
 
 
 @asynccontextmanager

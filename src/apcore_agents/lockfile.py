@@ -1,7 +1,7 @@
 """`mcp.lock.json`: the definitions of external tools as somebody reviewed them.
 
-No clock and no machine is in it, so that locking the same servers twice writes the same bytes, and a difference is a
-change of what a model would be told.
+No clock and no machine is in it, nor the revision of the protocol that happened to be spoken, so that locking the same
+servers twice writes the same bytes, and a difference is a change of what a model would be told.
 """
 
 import json
@@ -30,7 +30,6 @@ class Listing:
     """What a server says of itself, every page of it."""
 
     tools: list[dict[str, Any]]
-    protocol_version: str = ""
     server_info: dict[str, Any] = field(default_factory=dict)
     instructions: str | None = None
 
@@ -65,7 +64,6 @@ class LockedTool:
 class LockedServer:
     source: dict[str, Any]
     source_digest: str
-    protocol_version: str
     server_info: dict[str, Any]
     # Instructions would go into a model's prompt; they are watched, and never passed on.
     instructions_digest: str | None
@@ -75,7 +73,6 @@ class LockedServer:
         return {
             "source": self.source,
             "sourceDigest": self.source_digest,
-            "protocolVersion": self.protocol_version,
             "serverInfo": self.server_info,
             "instructionsDigest": self.instructions_digest,
             "tools": {name: self.tools[name].as_dict() for name in sorted(self.tools)},
@@ -106,7 +103,6 @@ def lock_server(server: Server, listing: Listing) -> LockedServer:
     return LockedServer(
         source=server.source,
         source_digest=server.source_digest,
-        protocol_version=listing.protocol_version,
         server_info={key: listing.server_info[key] for key in ("name", "version") if key in listing.server_info},
         instructions_digest=digest(listing.instructions) if listing.instructions else None,
         tools=tools,
@@ -146,7 +142,6 @@ def _read_server(alias: str, entry: dict[str, Any]) -> LockedServer:
     return LockedServer(
         source=entry["source"],
         source_digest=entry["sourceDigest"],
-        protocol_version=entry["protocolVersion"],
         server_info=entry["serverInfo"],
         instructions_digest=entry["instructionsDigest"],
         tools={name: _read_tool(alias, name, tool) for name, tool in entry["tools"].items()},

@@ -28,6 +28,9 @@ from apcore_agents.runs import Run
 from apcore_agents.runtime import AgentRuntime, load_runtime
 from apcore_agents.servers import HttpServer
 from apcore_agents.settings import BadProject
+from apcore_host.options import ServeOptions
+from apcore_host.process import GRACE, bind, configure_logging, run_until_stopped, serve_asgi
+from apcore_host.stdio import claim_streams, connect
 from apcore_mcp import __version__
 from apcore_mcp.helpers import MCP_ELICIT_KEY
 from apcore_mcp.server import sdk
@@ -35,9 +38,6 @@ from apcore_mcp.server.http import HttpApp
 from apcore_mcp.server.router import ExecutionRouter
 from apcore_mcp.server.sdk import Endpoint
 from apcore_mcp.server.service import ToolService
-from apcore_runtime.options import ServeOptions
-from apcore_runtime.process import GRACE, bind, configure_logging, run_until_stopped, serve_asgi
-from apcore_runtime.stdio import claim_streams, connect
 from apcore_runtime.surface import Surface
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """What the compiler has to say about its input, and how it says it."""
 
 import json
+import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
@@ -80,7 +80,7 @@ class Findings:
 def _placed(finding: Finding, base: str) -> Finding:
     if not finding.file or not base:
         return finding
-    file = str(PurePosixPath(base) / finding.file)
+    file = posixpath.normpath(f"{base}/{finding.file}")
     return Finding(finding.rule, finding.severity, finding.message, finding.module_id, file, finding.line)
 
 

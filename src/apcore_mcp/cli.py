@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
+from apcore_host.options import ServeOptions
+from apcore_host.process import leave
 from apcore_mcp.serving import run_server
-from apcore_runtime.options import ServeOptions
-from apcore_runtime.process import leave
 from apcore_runtime.slim import slim_package
 
 COMMANDS = {

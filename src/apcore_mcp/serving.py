@@ -9,8 +9,8 @@ from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from apcore_runtime.options import DEFAULT_NAME, ServeOptions
-from apcore_runtime.process import GRACE, bind, call_back, configure_logging, run_until_stopped, serve_asgi
+from apcore_host.options import DEFAULT_NAME, ServeOptions
+from apcore_host.process import GRACE, bind, call_back, configure_logging, run_until_stopped, serve_asgi
 from apcore_runtime.surface import Surface
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run_server(open_source: Callable[[], "Registry | Executor | Surface"], optio
     """Serve what `open_source` returns; on stdio it is opened only once stdout is safe from what modules print."""
     configure_logging(options.log_level)
     if options.transport == "stdio":
-        from apcore_runtime.stdio import claim_streams
+        from apcore_host.stdio import claim_streams
 
         with claim_streams() as streams:
             server = _Server(open_source(), options)
@@ -63,11 +63,11 @@ class _Server:
     """The parts of one server, put together."""
 
     def __init__(self, source: Any, options: ServeOptions) -> None:
+        from apcore_host.selection import SelectedTools
         from apcore_mcp.server.router import ExecutionRouter
         from apcore_mcp.server.sdk import Endpoint
         from apcore_mcp.server.service import ToolService
         from apcore_mcp.server.tools import LiveTools
-        from apcore_runtime.selection import SelectedTools
 
         self._source, self._options = source, options
         self._surface = source if isinstance(source, Surface) else None
@@ -95,8 +95,8 @@ class _Server:
         # Made at the first call: listing tools needs neither apcore nor a module.
         from apcore import Executor
 
+        from apcore_host.governance import PublishedSchemas, governed_executor
         from apcore_mcp.helpers import elicit
-        from apcore_runtime.governance import PublishedSchemas, governed_executor
 
         stores = {"tree": self._options.tree_store}
         source = self._surface.registry(stores) if self._surface is not None else self._source
@@ -116,8 +116,8 @@ class _Server:
         return MetricsCollector()
 
     async def run_stdio(self, streams: Any, stop: asyncio.Event) -> None:
+        from apcore_host.stdio import connect
         from apcore_mcp.server import sdk
-        from apcore_runtime.stdio import connect
 
         async with self.lifespan(), connect(streams, sdk, stop, GRACE) as (read_stream, write_stream):
             await self.endpoint.run(read_stream, write_stream)
@@ -128,8 +128,8 @@ class _Server:
             await serve_asgi(app.asgi, listener, stop, app.drain)
 
     def http_app(self) -> "HttpApp":
+        from apcore_host.explorer import explorer_page, explorer_routes
         from apcore_mcp.server.http import HttpApp, metrics_route
-        from apcore_runtime.explorer import explorer_page, explorer_routes
 
         options = self._options
         if options.identity is not None:

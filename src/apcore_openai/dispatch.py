@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from apcore import Executor
 
+from apcore_host.governance import governed_executor
+from apcore_host.selection import SelectedTools, Tools
 from apcore_mcp.adapters.names import name_table
 from apcore_mcp.adapters.selection import registry_of
 from apcore_mcp.helpers import elicit
@@ -14,8 +16,6 @@ from apcore_mcp.server.errors import error_result
 from apcore_mcp.server.router import ExecutionRouter, Unattended
 from apcore_mcp.server.tools import LiveTools
 from apcore_openai.strict import remove_nulls
-from apcore_runtime.governance import governed_executor
-from apcore_runtime.selection import SelectedTools, Tools
 from apcore_runtime.surface import Surface
 
 if TYPE_CHECKING:

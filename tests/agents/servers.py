@@ -20,7 +20,7 @@ from apcore_agents.lockfile import Listing, LockedTool, lock_server
 from apcore_agents.secrets import Secrets
 from apcore_agents.servers import HttpServer, Server, StdioServer
 from apcore_agents.supervision import Link, open_connection
-from apcore_runtime.process import bind
+from apcore_host.process import bind
 
 PROGRAM = Path(__file__).with_name("odd_server.py")
 PATIENCE = 20.0

@@ -15,7 +15,7 @@ from apcore_agents.processes import LINE_LIMIT
 from apcore_agents.secrets import Secrets
 from apcore_agents.servers import HttpServer, StdioServer
 from apcore_agents.supervision import Link
-from apcore_runtime.process import bind
+from apcore_host.process import bind
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

@@ -18,7 +18,7 @@ from apcore_agents.approvals import ApprovalLedger
 from apcore_agents.runtime import AgentRuntime, load_runtime
 from apcore_agents.serving import AgentPaths, agent_endpoints, refuse_loops
 from apcore_agents.settings import BadProject
-from apcore_runtime.options import ServeOptions
+from apcore_host.options import ServeOptions
 
 EXTERNAL = 'tools = ["*"]\napproval = "never"'
 

@@ -13,10 +13,11 @@ BUILD_ONLY = {"jinja2", "markupsafe", "ruff"}
 # What a package may import of ours, and of the libraries that stand on one side of the seam.
 MAY_IMPORT = {
     "apcore_runtime": set(),
-    "apcore_mcp": {"apcore_runtime", "apcore_openai", "mcp", "click"},
+    "apcore_host": {"apcore_runtime"},
+    "apcore_mcp": {"apcore_runtime", "apcore_host", "apcore_openai", "mcp", "click"},
+    "apcore_openai": {"apcore_runtime", "apcore_host", "apcore_mcp"},
     "apcore_compiler": {"apcore_runtime", "apcore_mcp", "apcore_openai", "click", *BUILD_ONLY},
-    "apcore_agents": {"apcore_runtime", "apcore_mcp", "apcore_openai", "mcp", "click"},
-    "apcore_openai": {"apcore_mcp", "apcore_runtime"},
+    "apcore_agents": {"apcore_runtime", "apcore_host", "apcore_mcp", "apcore_openai", "mcp", "click"},
     "apcore_tree": set(),
 }
 WATCHED = OURS | BUILD_ONLY | {"mcp", "mcp_types", "click"}

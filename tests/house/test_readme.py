@@ -18,10 +18,10 @@ README = ROOT / "README.md"
 PURPOSE = {
     "apcore_agents": "tool pool, lock, agent profiles, HTTP tools, secrets, failure events",
     "apcore_compiler": "source -> snapshot -> program -> artifacts; checks and diagnostics",
+    "apcore_host": "what a server needs beside MCP: streams, signals, options, approvals, masking",
     "apcore_mcp": "the adapter: schemas, annotations, names; the MCP server; the `apcore-mcp` command",
     "apcore_openai": "the OpenAI side: strict mode, tool files, the dispatcher for tool calls",
     "apcore_runtime": "what generated code imports: `ToolSpec`, modules loaded at their first call",
-    "apcore_stdio": "a stdio transport for the MCP SDK that keeps stdout clean and hops no threads",
     "apcore_tree": "the hierarchical tree engine and its agent tools",
 }
 

@@ -14,9 +14,9 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 
+from apcore_host.process import bind
 from apcore_mcp import async_serve
 from apcore_mcp.server.sdk import SDK, types
-from apcore_runtime.process import bind
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30

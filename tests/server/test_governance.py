@@ -66,7 +66,7 @@ async def test_no_token_stands_for_an_approval() -> None:
 async def test_a_question_nobody_answers_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
 
-    from apcore_runtime import governance
+    from apcore_host import governance
 
     monkeypatch.setattr(governance, "PATIENCE", 0.05)
     done: list[Any] = []

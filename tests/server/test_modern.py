@@ -12,8 +12,8 @@ from tests.server.clients import PATIENCE, http_server, wire
 from tests.server.modules import Function, ask_name, registry_of, shop, tell_progress
 from tests.server.test_governance import CALL, Tokens, bearer, dangerous, governed
 
+from apcore_host.parking import ParkedCalls, Question
 from apcore_mcp.server.sdk import SDK, types
-from apcore_runtime.parking import ParkedCalls, Question
 
 pytestmark = [pytest.mark.anyio]
 needs_2x = pytest.mark.skipif(SDK == 1, reason="mcp 1.x ends with the revision of 2025-11-25")

@@ -26,7 +26,8 @@ def test_every_logger_of_a_server_is_below_apcore_mcp() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "logging.getLogger":
                 wrong += [path.name] if ast.unparse(node.args[0]) != "__name__" else []
     named = re.compile(r"""getLogger\("(?!apcore_mcp|mcp")""")
-    wrong += [path.name for path in (SRC / "apcore_runtime").rglob("*.py") if named.search(path.read_text("utf-8"))]
+    for package in ("apcore_host", "apcore_openai", "apcore_runtime"):
+        wrong += [path.name for path in (SRC / package).rglob("*.py") if named.search(path.read_text("utf-8"))]
     assert wrong == []
 
 
@@ -62,7 +63,7 @@ def test_no_dependency_is_tied_to_a_platform_and_python_is_as_apcore_wants_it() 
 def test_what_only_one_system_has_is_never_imported() -> None:
     tied = {"fcntl", "grp", "msvcrt", "pwd", "resource", "termios", "winreg"}
     imported = set()
-    for package in ("apcore_mcp", "apcore_runtime", "apcore_openai"):
+    for package in ("apcore_host", "apcore_mcp", "apcore_openai", "apcore_runtime"):
         for path in (SRC / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

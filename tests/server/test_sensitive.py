@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from tests.requirements import requirement
 
-from apcore_runtime.sensitive import MASK, admit_mask, is_marked, mask, scrub, secrets_in
+from apcore_host.sensitive import MASK, admit_mask, is_marked, mask, scrub, secrets_in
 
 SECRET = {"type": "string", "x-sensitive": True}
 PLACES: dict[str, tuple[dict[str, Any], Any, Any]] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from apcore_host.sensitive import admit_mask
 from apcore_mcp.adapters.annotations import AnnotationMapper, promises
 from apcore_mcp.adapters.schema import SchemaConverter
-from apcore_runtime.sensitive import admit_mask
 
 # What MCP has no field for, a client finds in `_meta`.
 _META = {"apcore/requiresApproval": "requires_approval", "apcore/streaming": "streaming"}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from apcore_runtime.sensitive import MASK, scrub
+from apcore_host.sensitive import MASK, scrub
 
 # Set by apcore for whoever raises it: the message may name rules, callers or call chains.
 _FIXED_TEXTS = {

@@ -22,9 +22,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from apcore_host.options import ServeOptions
 from apcore_mcp.server.sdk import Endpoint
 from apcore_mcp.server.service import ToolService
-from apcore_runtime.options import ServeOptions
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 ANYWHERE = ("0.0.0.0", "::")

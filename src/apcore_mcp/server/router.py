@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from apcore_host.output import NotSerialisable, merge_chunk, to_json, validate_output
+from apcore_host.progress import Progress
+from apcore_host.selection import Tools
+from apcore_host.sensitive import is_marked, mask, scrub, secrets_in
+from apcore_host.walk import missing_fields
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY
 from apcore_mcp.server.errors import ErrorMapper, error_result, is_unexpected, text_content
-from apcore_runtime.output import NotSerialisable, merge_chunk, to_json, validate_output
-from apcore_runtime.progress import Progress
-from apcore_runtime.selection import Tools
-from apcore_runtime.sensitive import is_marked, mask, scrub, secrets_in
-from apcore_runtime.walk import missing_fields
 
 if TYPE_CHECKING:
     from apcore import Context, Executor, Identity

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from apcore_host.parking import ParkedCalls, Question
+from apcore_host.selection import Tools
+from apcore_host.stdio import Prebuilt
 from apcore_mcp.server.router import ExecutionRouter, Unattended
 from apcore_mcp.server.sdk import ANY_FORM, INVALID_PARAMS, RESOURCE_NOT_FOUND, Answers, Request, protocol_error
-from apcore_runtime.parking import ParkedCalls, Question
-from apcore_runtime.selection import Tools
-from apcore_runtime.stdio import Prebuilt
 
 if TYPE_CHECKING:
     from apcore import Identity

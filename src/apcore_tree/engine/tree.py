@@ -417,19 +417,20 @@ class Tree:
             if tags:
                 node.tags = tags
                 self._retag(node)
-            parent = index.get(parent_id) if parent_id is not None else None
+            parent = index.get(parent_id)  # type: ignore[arg-type]
             if parent is None:
                 waiting.append((node, parent_id))
                 continue
             node.parent = parent
             if node.newest > parent.newest:
                 ahead.append(node)
-            if not parent.children:
+            siblings = parent.children
+            if not siblings:
                 parent.children = [node]
                 continue
-            if parent.children[-1].order > order:
+            if siblings[-1].order > order:
                 unsorted.add(parent)
-            parent.children.append(node)
+            siblings.append(node)
         self._payloads_made = made
         return waiting, ahead, unsorted
 

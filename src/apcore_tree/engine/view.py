@@ -24,6 +24,10 @@ class Rule:
     expanded: bool
     levels: int | None = None
 
+    def outreaches(self, other: Rule) -> bool:
+        """Whether the rule covers nodes that the other does not."""
+        return other.levels is not None and (self.levels is None or self.levels > other.levels)
+
     def below(self) -> Rule | None:
         """What the rule means one level further down."""
         if self.levels is None:
@@ -60,8 +64,7 @@ class View:
         if levels is None and node.parent is None:
             self.overrides.clear()
             self.rules.clear()
-        kept = () if levels is None else self.rules.get(node.id, ())[-7:]
-        self.rules[node.id] = (*kept, rule)
+        self.rules[node.id] = (*(old for old in self.rules.get(node.id, ()) if old.outreaches(rule)), rule)
         if len(self.overrides) + len(self.rules) > _PRUNE_ABOVE:
             self._prune(node if levels is None else None, tree)
 

@@ -13,8 +13,8 @@ from apcore.middleware import Middleware
 from apcore.policy import ExecutionPolicy
 from jsonschema import Draft202012Validator
 
+from apcore_host.sensitive import mask
 from apcore_runtime.bundles import Bundle
-from apcore_runtime.sensitive import mask
 
 __all__ = ["ElicitedApproval", "PublishedSchemas", "governed_executor"]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from apcore_runtime.walk import schemas_of_index, schemas_of_key, views
+from apcore_host.walk import schemas_of_index, schemas_of_key, views
 
 __all__ = ["MASK", "admit_mask", "is_marked", "mask", "scrub", "secrets_in"]
 

@@ -30,7 +30,7 @@ def explorer_page(generated: Path | None) -> bytes:
     """The page that the build wrote; without a build, the packaged one, which asks the live endpoints for its tools."""
     if generated is not None and (page := generated / "explorer.html").is_file():
         return page.read_bytes()
-    return files("apcore_runtime").joinpath("explorer.html").read_bytes()
+    return files("apcore_host").joinpath("explorer.html").read_bytes()
 
 
 def explorer_routes(server: Explored, page: bytes, prefix: str, *, allow_execute: bool) -> list[Route]:
