@@ -36,23 +36,36 @@ Samples = dict[tuple[str, str, int], list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    sizes: tuple[int, ...]
-    repeats: int
+    """Repeats for each number of tools, calls a repeat, and who takes part; over HTTP servers are slow to start."""
+
+    repeats: dict[int, int]
     calls: int
+    contestants: tuple[str, ...]
+    over_http: tuple[str, ...]
 
 
-QUICK = Plan(sizes=(10, 1000), repeats=3, calls=100)
-FULL = Plan(sizes=(10, 100, 1000, 5000), repeats=9, calls=500)
+QUICK = Plan(
+    repeats={10: 2, 1000: 2},
+    calls=100,
+    contestants=tuple(name for name in CONTESTANTS if name != "fastmcp 3"),
+    over_http=("ours mcp2",),
+)
+FULL = Plan(
+    repeats={10: 9, 100: 7, 1000: 7, 5000: 3},
+    calls=300,
+    contestants=tuple(CONTESTANTS),
+    over_http=tuple(name for name, contestant in CONTESTANTS.items() if contestant.http),
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="all sizes and repeats; update the README")
-    parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS), default=list(CONTESTANTS))
+    parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS), help="leave the others out")
     parser.add_argument("--json", type=Path, help="write all samples here")
     arguments = parser.parse_args()
     plan = FULL if arguments.full else QUICK
-    chosen = [CONTESTANTS[name] for name in arguments.only]
+    chosen = [CONTESTANTS[name] for name in arguments.only or plan.contestants]
     with tempfile.TemporaryDirectory() as directory:
         samples = measure(chosen, plan, Path(directory))
     if arguments.json:
@@ -65,16 +78,16 @@ def main() -> None:
 
 def measure(contestants: list[Contestant], plan: Plan, directory: Path) -> Samples:
     samples: Samples = defaultdict(list)
-    for size in plan.sizes:
+    for size, repeats in plan.repeats.items():
         commands = {contestant: _prepare(contestant, directory, size) for contestant in contestants}
-        for repeat in range(plan.repeats + 1):
+        for repeat in range(repeats + 1):
             for contestant, (command, cwd) in commands.items():
                 # The first round fills byte-code and disk caches, and does not count.
                 kept = samples if repeat else defaultdict(list)
                 _measure_stdio(contestant.name, command, cwd, size, plan.calls, kept)
-                if contestant.http and size in (10, 1000) and repeat <= 3:
+                if contestant.name in plan.over_http and size in (10, 1000) and 0 < repeat <= 3:
                     _measure_http(contestant, command, cwd, size, plan.calls, kept)
-                if repeat <= 3 and size == 10:
+                if size == 10 and 0 < repeat <= 3:
                     _measure_overhead(contestant, cwd, kept)
     return samples
 

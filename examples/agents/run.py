@@ -14,7 +14,8 @@ from parcels import carrier
 
 from apcore_agents.coordination import AgentTask
 from apcore_agents.failures import failure_of
-from apcore_agents.runtime import AgentSession, load_runtime
+from apcore_agents.runtime import AgentSession
+from apcore_agents.loading import load_runtime
 from apcore_runtime import load
 
 HERE = Path(__file__).parent

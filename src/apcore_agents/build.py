@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apcore_agents.emit import AgentArtifact, emit_agents
-from apcore_agents.pool import LocalTool, Pool, build_pool
+from apcore_agents.pool import Pool, build_pool
 from apcore_agents.project import Project, read_project
 from apcore_agents.resolve import AgentTools, resolve_all
 from apcore_agents.rules import Notes
+from apcore_agents.tools import LocalTool
 
 __all__ = ["AgentBuild", "build_agents"]
 

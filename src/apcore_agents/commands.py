@@ -12,12 +12,13 @@ import click
 
 from apcore_agents.grants import changed_grants, read_grants
 from apcore_agents.lockfile import Lock
-from apcore_agents.pool import LocalTool, Pool, build_pool
+from apcore_agents.pool import Pool, build_pool
 from apcore_agents.project import Project, read_project
 from apcore_agents.resolve import explain as explain_tool
 from apcore_agents.resolve import resolve_all
 from apcore_agents.rules import Notes
 from apcore_agents.settings import BadProject
+from apcore_agents.tools import LocalTool
 from apcore_host.options import ServeOptions
 from apcore_host.process import leave
 from apcore_runtime.surface import Surface, load

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apcore import ModuleAnnotations
 
 from apcore_agents.failures import ToolError, failure_of
-from apcore_agents.pool import COORDINATION_TEXTS
 from apcore_agents.runs import Run, cancelled_with_its_caller, current_run
 from apcore_agents.schemas import JsonSchema
+from apcore_agents.tools import COORDINATION_TEXTS
 
 if TYPE_CHECKING:
     from apcore_agents.runtime import AgentRuntime, AgentSession

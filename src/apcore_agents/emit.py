@@ -13,12 +13,13 @@ from typing import Any
 import yaml
 
 from apcore_agents.names import provider_name
-from apcore_agents.pool import Pool, PoolTool
+from apcore_agents.pool import Pool
 from apcore_agents.profiles import AgentProfile
 from apcore_agents.project import Project
 from apcore_agents.report import report
 from apcore_agents.resolve import AgentTools
 from apcore_agents.rules import Notes
+from apcore_agents.tools import PoolTool
 from apcore_mcp.adapters.schema import inline_refs
 from apcore_openai.strict import to_strict
 from apcore_openai.tools import anthropic_tool, openai_tool

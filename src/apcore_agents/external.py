@@ -5,12 +5,12 @@ from typing import Any
 from apcore import ModuleAnnotations
 
 from apcore_agents.failures import ToolError
-from apcore_agents.pool import PoolTool
 from apcore_agents.runs import cancelled_with_its_caller
 from apcore_agents.schemas import JsonSchema
 from apcore_agents.scrubbing import Scrubber
 from apcore_agents.settings import ServerPolicy
 from apcore_agents.supervision import Link
+from apcore_agents.tools import PoolTool
 from apcore_mcp.helpers import report_progress
 
 __all__ = ["ExternalTool"]

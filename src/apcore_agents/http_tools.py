@@ -16,11 +16,11 @@ from apcore import ModuleAnnotations
 
 from apcore_agents.egress import GuardedBackend, Resolve
 from apcore_agents.failures import ToolError
-from apcore_agents.pool import HTTP_OUTPUT, http_annotations
 from apcore_agents.runs import cancelled_with_its_caller
 from apcore_agents.schemas import JsonSchema
 from apcore_agents.secrets import Secrets
 from apcore_agents.settings import HttpOperation, HttpService
+from apcore_agents.tools import HTTP_OUTPUT, http_annotations
 
 __all__ = ["HttpTool", "ServiceClient"]
 

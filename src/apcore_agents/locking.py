@@ -1,6 +1,7 @@
 """Locking: the only step that contacts servers, and so the only one that asks first."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from apcore_agents.servers import Server
 __all__ = ["LockFailed", "Locked", "changes", "lock_servers"]
 
 LISTING_TIMEOUT = 60.0
+# How many pieces of stderr are kept for the message that a server could not be started.
+WORDS = 64
 
 
 class LockFailed(Exception):
@@ -34,14 +37,20 @@ def lock_servers(project: Project, aliases: list[str], secrets: Secrets) -> Lock
 
 
 def _lock(server: Server, secrets: Secrets) -> LockedServer:
+    said: deque[str] = deque(maxlen=WORDS)
     try:
-        return lock_server(server, asyncio.run(asyncio.wait_for(_listing(server, secrets), LISTING_TIMEOUT)))
+        return lock_server(server, asyncio.run(asyncio.wait_for(_listing(server, secrets, said), LISTING_TIMEOUT)))
     except Exception as error:
-        raise LockFailed(f"server {server.alias!r}: {_reason(error, secrets)}") from error
+        # A program that does not start says why on stderr.
+        words = secrets.scrubber.text("".join(said)).strip().splitlines()[-1:]
+        raise LockFailed(": ".join([f"server {server.alias!r}", _reason(error, secrets), *words])) from error
 
 
-async def _listing(server: Server, secrets: Secrets) -> Listing:
-    async with connected(server, lambda text: secrets.fill(text, f"mcp.{server.alias}")) as connection:
+async def _listing(server: Server, secrets: Secrets, said: "deque[str]") -> Listing:
+    def fill(text: str) -> str:
+        return secrets.fill(text, f"mcp.{server.alias}")
+
+    async with connected(server, fill, on_stderr=said.append) as connection:
         return await connection.listing()
 
 

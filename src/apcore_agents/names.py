@@ -5,6 +5,7 @@ no underscore, so that there is nothing to split wrongly and nothing that one se
 """
 
 import re
+from collections.abc import Iterable
 from hashlib import sha256
 
 from apcore.utils.pattern import match_glob
@@ -21,6 +22,7 @@ __all__ = [
     "is_tool_name",
     "is_upstream_name",
     "matches",
+    "matching",
     "provider_name",
     "skeleton",
 ]
@@ -60,6 +62,13 @@ def is_glob(pattern: str) -> bool:
 
 def matches(pattern: str, name: str) -> bool:
     return bool(match_glob(pattern, name)) if is_glob(pattern) else pattern == name
+
+
+def matching(pattern: str, candidates: Iterable[str]) -> list[str]:
+    """All names that a pattern matches; most others are ruled out by the literal parts that they lack."""
+    literal = [part for part in re.split("[*?]", pattern) if part]
+    likely = [name for name in candidates if all(part in name for part in literal)]
+    return [name for name in likely if matches(pattern, name)]
 
 
 def skeleton(name: str) -> str:

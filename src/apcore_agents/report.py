@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from apcore_agents.names import is_pattern, matches
+from apcore_agents.names import is_pattern
 from apcore_agents.pool import Pool
 from apcore_agents.profiles import AgentProfile
 from apcore_agents.project import Project
@@ -43,8 +43,7 @@ def _entries(profile: AgentProfile, pool: Pool) -> list[str]:
 
 
 def _expansion(pattern: str, pool: Pool) -> str:
-    names = [name for name in pool.tools if is_pattern(pattern) and matches(pattern, name)]
-    return ", ".join(names) or "nothing"
+    return ", ".join(pool.matching(pattern) if is_pattern(pattern) else ()) or "nothing"
 
 
 def _named(pool: Pool, tools: AgentTools, *, approval: bool) -> list[str]:

@@ -12,10 +12,11 @@ from typing import Any
 from apcore_agents import rules
 from apcore_agents.canonical import digest
 from apcore_agents.names import is_glob, is_pattern
-from apcore_agents.pool import COORDINATION, Pool
+from apcore_agents.pool import Pool
 from apcore_agents.profiles import AgentProfile
 from apcore_agents.project import Project
 from apcore_agents.rules import Notes
+from apcore_agents.tools import COORDINATION
 
 __all__ = ["AgentTools", "Decision", "explain", "resolve", "resolve_all"]
 

@@ -44,7 +44,7 @@ def _package(module: str) -> Any:
 def _local_tool(tool: Tool) -> Any:
     declared = tool.record.dependencies
     ids = tuple(str(each["module_id"]) for each in declared if isinstance(each, dict) and "module_id" in each)
-    return _package("pool").LocalTool(tool.mcp, tool.record.module_id, ids)
+    return _package("tools").LocalTool(tool.mcp, tool.record.module_id, ids)
 
 
 def _rule(rule: Any, severity: str) -> Rule:

@@ -19,8 +19,9 @@ from tests.agents.support import ProjectFiles
 
 from apcore_agents.build import AgentBuild, build_agents
 from apcore_agents.failures import ToolError
-from apcore_agents.pool import LocalTool
-from apcore_agents.runtime import AgentRuntime, load_runtime
+from apcore_agents.loading import load_runtime
+from apcore_agents.runtime import AgentRuntime
+from apcore_agents.tools import LocalTool
 from apcore_mcp.adapters.schema import SchemaConverter
 from apcore_mcp.adapters.tools import to_mcp_tool
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from apcore_agents.build import AgentBuild, build_agents
 from apcore_agents.lockfile import Listing, Lock, lock_server
-from apcore_agents.pool import LocalTool
 from apcore_agents.project import read_project
 from apcore_agents.servers import read_servers
+from apcore_agents.tools import LocalTool
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 

@@ -242,6 +242,9 @@ def test_lock_says_why_it_could_not(project: ProjectFiles, tmp_path: Path) -> No
     assert missing.exit_code == 2
     assert "server 'odd': FileNotFoundError" in missing.output
     assert not (project.root / "mcp.lock.json").exists()
+    program = "import sys; print('no such timezone', file=sys.stderr); sys.exit(1)"
+    project.servers(odd={"command": sys.executable, "args": ["-c", program]})
+    assert "no such timezone" in invoke(project, lock, "--yes").output
 
 
 def test_lock_works_on_a_real_server_of_the_sdk(project: ProjectFiles) -> None:

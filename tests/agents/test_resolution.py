@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agents.support import OBJECT, ProjectFiles, files, local, slugs, upstream
 
-from apcore_agents.pool import COORDINATION, Pool, PoolCache, PoolTool, build_pool
+from apcore_agents.names import matching
+from apcore_agents.pool import Pool, PoolCache, build_pool
 from apcore_agents.profiles import AgentProfile
 from apcore_agents.resolve import AgentTools, explain, resolve
 from apcore_agents.rules import Notes
+from apcore_agents.tools import COORDINATION, PoolTool
 
 ENTITIES = ("entities_create", "entities_delete", "entities_get", "graph_traverse", "search_hybrid")
 
@@ -293,6 +295,13 @@ def pool_of(names: set[str]) -> Pool:
 
 def sets_of(pool: Pool, allow: list[str], deny: list[str], max_depth: int = 2) -> AgentTools:
     return resolve(AgentProfile(name="a", tools=tuple(allow), deny=tuple(deny)), pool, max_depth, Notes())
+
+
+@given(st.sets(NAMES), PATTERNS)
+def test_matching_many_names_is_matching_each(names: set[str], pattern: str) -> None:
+    from apcore.utils.pattern import match_glob
+
+    assert matching(pattern, sorted(names)) == [name for name in sorted(names) if match_glob(pattern, name)]
 
 
 @given(st.sets(NAMES), st.lists(PATTERNS), st.lists(PATTERNS), PATTERNS, st.integers(0, 3))

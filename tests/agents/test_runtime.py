@@ -14,7 +14,7 @@ from tests.agents.support import ProjectFiles, upstream
 from apcore_agents.approvals import AgentApprovals, ApprovalLedger
 from apcore_agents.coordination import AgentTask
 from apcore_agents.failures import ToolError
-from apcore_agents.runtime import StaleBuild, load_runtime
+from apcore_agents.loading import StaleBuild, load_runtime
 
 
 def test_an_agent_calls_what_it_has_and_finds_nothing_else(project: ProjectFiles) -> None:

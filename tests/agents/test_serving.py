@@ -15,7 +15,8 @@ from tests.agents.support import ProjectFiles, upstream
 from tests.server.clients import http_client, listening
 
 from apcore_agents.approvals import ApprovalLedger
-from apcore_agents.runtime import AgentRuntime, load_runtime
+from apcore_agents.loading import load_runtime
+from apcore_agents.runtime import AgentRuntime
 from apcore_agents.serving import AgentPaths, agent_endpoints, refuse_loops
 from apcore_agents.settings import BadProject
 from apcore_host.options import ServeOptions
