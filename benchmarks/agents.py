@@ -20,6 +20,7 @@ from apcore_agents import names, resolve
 from apcore_agents.build import build_agents
 from apcore_agents.external import ExternalTool
 from apcore_agents.link import connected
+from apcore_agents.loading import load_runtime
 from apcore_agents.locking import lock_servers
 from apcore_agents.pool import build_pool
 from apcore_agents.project import read_project
@@ -77,9 +78,16 @@ def project_with(root: Path) -> Any:
     (root / "apcore-mcp.toml").write_text('[mcp.servers.echo]\ntools = ["*"]\napproval = "never"\n', encoding="utf-8")
     entry = {"command": sys.executable, "args": [str(root / "server.py")]}
     (root / ".mcp.json").write_text(json.dumps({"mcpServers": {"echo": entry}}), encoding="utf-8")
+    (root / "agents").mkdir()
+    profile = {"name": "a", "tools": ["*"], "limits": {"max_steps": 1_000_000}}
+    (root / "agents" / "a.md").write_text(f"---\n{json.dumps(profile)}\n---\n", encoding="utf-8")
     secrets = Secrets({}, root)
     locked = lock_servers(read_project(root / "apcore-mcp.toml"), ["echo"], secrets)
     (root / "mcp.lock.json").write_text(locked.lock.to_json(), encoding="utf-8")
+    for artifact in build_agents(root / "apcore-mcp.toml", [], "../apcore-mcp.toml").artifacts:
+        target = root / "generated" / artifact.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(artifact.text, encoding="utf-8")
     return read_project(root / "apcore-mcp.toml"), secrets
 
 
@@ -112,11 +120,14 @@ async def overhead(root: Path) -> dict[str, list[float]]:
         alone = await stack.enter_async_context(connected(server, lambda text: text))
         await link.start()
         stack.push_async_callback(link.stop)
+        runtime = await stack.enter_async_context(load_runtime(root / "generated", Registry()))
+        session = await stack.enter_async_context(runtime.session("a"))
         contestants: dict[str, Callable[[], Awaitable[Any]]] = {
             "SDK client": direct,
             "our connection": lambda: alone.call("echo", {"text": "hello"}),
             "link": lambda: link.call("echo", {"text": "hello"}, timeout=30),
             "Executor + link": lambda: executor.call_async(tool.module_id, {"text": "hello"}, Context.create()),
+            "agent's session": lambda: session.call(tool.name, {"text": "hello"}),
         }
         samples: dict[str, list[float]] = {name: [] for name in contestants}
         for number in range(ROUNDS + WARM_UP):

@@ -117,6 +117,27 @@ SRS: dict[str, str] = {
     "NFR-PORT-002": "Zero platform-specific package dependencies",
 }
 
+SRS |= {
+    "POOL-001": "A project has one pool of its own tools and the locked tools of external servers, cached",
+    "POOL-002": "The pool is made anew when the configuration of a server changes",
+    "POOL-003": "Exact names in an agent's list give those tools and no others",
+    "POOL-004": "A glob in an agent's list gives every tool whose name it matches",
+    "POOL-005": "A star in an agent's list gives the whole pool",
+    "POOL-006": "A name that is not in the pool is a warning and is skipped",
+    "POOL-007": "A sub-agent does not have the tools that start agents, unless it names them",
+    "POOL-008": "A sub-agent that names them keeps them while the depth is below max_depth",
+    "POOL-009": "At max_depth they are removed whatever the agent says, with a warning",
+    "POOL-010": "A tool outside of the resolved set is not found",
+    "POOL-011": "Globs are resolved at build time and fixed for the duration of a run",
+    "WORKER-001": "The registry of a request holds what the agent is allowed and has selected",
+    "WORKER-002": "Built-in tools are there when they are allowed",
+    "WORKER-003": "Tools of a server without validated metadata are not exposed",
+    "WORKER-004": "A masked tool is omitted",
+    "WORKER-005": "A mutating HTTP call without approval is blocked with a policy error",
+    "WORKER-006": "A tool is given its secrets, and the model never sees them",
+    "WORKER-007": "A failed call is a structured event in the response stream",
+}
+
 # Listed so that the table above is the whole map; a test that names one of these moves it out of here.
 NOT_BUILT_YET: frozenset[str] = frozenset()
 

@@ -12,10 +12,7 @@ from typing import Any
 from apcore.errors import ModuleError
 from parcels import carrier
 
-from apcore_agents.coordination import AgentTask
-from apcore_agents.failures import failure_of
-from apcore_agents.runtime import AgentSession
-from apcore_agents.loading import load_runtime
+from apcore_agents import AgentSession, AgentTask, failure_of, load_runtime
 from apcore_runtime import load
 
 HERE = Path(__file__).parent

@@ -6,4 +6,5 @@ NAMESPACES: dict[str, str] = {
     "customers": "customers",
     "orders": "orders",
     "reports": "reports",
+    "tree": "tree",
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apcore_agents.emit import AgentArtifact, emit_agents
-from apcore_agents.pool import Pool, build_pool
+from apcore_agents.pool import Pool, PoolCache
 from apcore_agents.project import Project, read_project
 from apcore_agents.resolve import AgentTools, resolve_all
 from apcore_agents.rules import Notes
@@ -23,12 +23,17 @@ class AgentBuild:
     notes: Notes
 
 
-def build_agents(config: Path, local: Iterable[LocalTool], config_from_out: str | None = None) -> AgentBuild:
-    """Compile the agents of a project; contacts nobody and starts nothing."""
+def build_agents(
+    config: Path, local: Iterable[LocalTool], config_from_out: str | None = None, pools: PoolCache | None = None
+) -> AgentBuild:
+    """Compile the agents of a project; contacts nobody and starts nothing.
+
+    Whoever builds again and again keeps the `pools`.
+    """
     project = read_project(config)
-    notes = Notes(strict=project.tables.agents.strict)
+    pool, found = (pools or PoolCache()).pool(project, local)
+    notes = found.copy()
     project.check(notes)
-    pool = build_pool(project, local, notes)
     agents = resolve_all(project, pool, notes)
     artifacts = tuple(emit_agents(project, pool, agents, notes, config_from_out))
     return AgentBuild(project, pool, agents, artifacts, notes)

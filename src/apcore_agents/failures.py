@@ -35,6 +35,7 @@ _KNOWN: Mapping[str, tuple[Category, Outcome, Retry]] = {
     "AGENT_NOT_FOUND": ("not_found", "not_started", "no"),
     "SPAWN_DENIED": ("forbidden", "not_started", "no"),
     "STEP_LIMIT_REACHED": ("rate_limited", "not_started", "no"),
+    "RUN_EXPIRED": ("timeout", "not_started", "no"),
     "SCHEMA_VALIDATION_ERROR": ("invalid_argument", "not_started", "no"),
     "GENERAL_INVALID_INPUT": ("invalid_argument", "not_started", "no"),
     "INVALID_ARGUMENT": ("invalid_argument", "not_started", "no"),
@@ -65,7 +66,7 @@ _UNKNOWN: tuple[Category, Outcome, Retry] = ("internal", "unknown", "no")
 _INTERNAL = "Internal error occurred"
 # Written by us, for whoever called; the messages of others may name rules, callers or paths.
 _OURS = frozenset(
-    code for code in _KNOWN if code.startswith(("TOOL_", "UPSTREAM_", "AGENT_", "SPAWN_", "STEP_", "SECRET_"))
+    code for code in _KNOWN if code.startswith(("TOOL_", "UPSTREAM_", "AGENT_", "SPAWN_", "STEP_", "RUN_", "SECRET_"))
 ) | {"EGRESS_DENIED", "INVALID_ARGUMENT", "METHOD_DENIED", "REDIRECT_DENIED"}
 _TEXTS = {
     "ACL_DENIED": "Access denied",

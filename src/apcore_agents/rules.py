@@ -204,6 +204,11 @@ class Notes:
         self._strict = strict
         self._found: set[Note] = set()
 
+    def copy(self) -> "Notes":
+        other = Notes(strict=self._strict)
+        other._found |= self._found
+        return other
+
     def add(self, rule: Rule, message: str, *, file: str = "", agent: str = "") -> None:
         self._found.add(Note(rule, self._severity(rule), message, file, agent))
 

@@ -5,7 +5,6 @@ to its last; the only thing that can happen to a tool is that its server drifts,
 """
 
 import asyncio
-import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -30,7 +29,7 @@ from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY
 
 __all__ = ["Agent", "AgentRuntime", "AgentSession"]
 
-logger = logging.getLogger("apcore_mcp.agents")
+LONGEST_NAME = 128
 
 
 @dataclass(frozen=True)
@@ -124,21 +123,22 @@ class AgentRuntime:
     ) -> Any:
         """Run one tool of an agent through its Executor; whatever comes out has no secrets in it."""
         agent = self.agents[run.agent]
-        facts = _facts(run) | {"tool": name, "module_id": agent.table(run.depth).get(name), "call_id": uuid.uuid4().hex}
+        module_id = agent.table(run.depth).get(name)
+        facts = _facts(run) | {"tool": name[:LONGEST_NAME], "module_id": module_id, "call_id": uuid.uuid4().hex}
         facts["trace_id"] = context.trace_id
         started = time.monotonic()
-        self.events.publish(event("tool_call", **facts))
+        self._publish(event("tool_call", **facts))
         try:
-            if facts["module_id"] is None:
+            if module_id is None:
                 raise ToolError("TOOL_NOT_FOUND", f"Module not found: {name}")
-            output = await self._execute(run, facts["module_id"], arguments, context, ask)
+            output = await self._execute(run, module_id, arguments, context, ask)
         except asyncio.CancelledError:
             self._failed(ToolError("EXECUTION_CANCELLED", "The call was cancelled"), agent, facts, started)
             raise
         except Exception as error:
             self._failed(error, agent, facts, started)
             raise self._scrubbed(error) from None
-        self.events.publish(event("tool_result", **facts, duration_ms=_since(started)))
+        self._publish(event("tool_result", **facts, duration_ms=_since(started)))
         return output
 
     async def _execute(
@@ -183,7 +183,11 @@ class AgentRuntime:
 
     def _failed(self, error: Exception, agent: Agent, facts: Mapping[str, Any], started: float) -> None:
         failure = failure_of(error, readonly=agent.is_readonly(facts["tool"]))
-        self.events.publish(self.scrubber.value(tool_error(failure, **facts, duration_ms=_since(started))))
+        self._publish(tool_error(failure, **facts, duration_ms=_since(started)))
+
+    def _publish(self, record: Event) -> None:
+        # A model can put anything into the name of a tool.
+        self.events.publish(self.scrubber.value(record))
 
     def withheld(self, alias: str, tool: str, reason: str | None) -> None:
         kind = "tool_withheld" if reason else "tool_restored"
@@ -200,7 +204,7 @@ class AgentSession:
 
     def __init__(self, runtime: AgentRuntime, run: Run, identity: Identity | None) -> None:
         self.run, self._runtime, self._identity = run, runtime, identity
-        self._steps = 0
+        self._steps, self._started = 0, time.monotonic()
         self._family = {run.id}
         self._streams: list[EventStream] = []
         self._unlisten = runtime.events.listen(self._relay)
@@ -219,11 +223,17 @@ class AgentSession:
 
     async def call(self, name: str, arguments: dict[str, Any] | None = None, *, ask: Ask | None = None) -> Any:
         """Call a tool; a name that is not in the set is not found, whether or not such a tool exists."""
-        self._steps += 1
-        if self._steps > self.agent.limits.max_steps:
-            raise ToolError("STEP_LIMIT_REACHED", f"the run has had its {self.agent.limits.max_steps} calls")
+        self._count_step()
         context: Context[Any] = Context.create(identity=self._identity)
         return await self._runtime.call(self.run, name, arguments or {}, context, ask)
+
+    def _count_step(self) -> None:
+        limits = self.agent.limits
+        self._steps += 1
+        if self._steps > limits.max_steps:
+            raise ToolError("STEP_LIMIT_REACHED", f"the run has had its {limits.max_steps} calls")
+        if time.monotonic() - self._started > limits.timeout:
+            raise ToolError("RUN_EXPIRED", f"the run has had its {limits.timeout:g} seconds")
 
     def events(self) -> EventStream:
         """What happens in this run and the runs it starts, from now on."""

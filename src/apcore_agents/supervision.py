@@ -24,6 +24,8 @@ logger = logging.getLogger("apcore_mcp.agents")
 
 CONNECT_TIMEOUT = 20.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 15.0
+# A connection that ends sooner counts as a failed one: a server that starts and dies must not be started without end.
+LASTING = 5.0
 LONGEST_LINE = 2_000
 
 # Opens a connection, and is given what to call when the server's tools have changed, and when it has gone.
@@ -168,10 +170,12 @@ class Link:
     # --- The owner ---
 
     async def _own(self) -> None:
-        pause = SHORTEST_PAUSE
+        pause, clock = SHORTEST_PAUSE, asyncio.get_running_loop().time
         while self._owner is not None:
+            started = clock()
             reached = await self._one_connection(self._current)
-            pause = SHORTEST_PAUSE if reached else min(pause * 2, LONGEST_PAUSE)
+            lasted = reached and clock() - started >= LASTING
+            pause = SHORTEST_PAUSE if lasted else min(pause * 2, LONGEST_PAUSE)
             # The next one is there to be waited for before the pause begins.
             ended, self._epoch = self._current, _Epoch()
             ended.end()

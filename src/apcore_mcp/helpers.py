@@ -7,6 +7,7 @@ from typing import Any
 
 MCP_PROGRESS_KEY = "_mcp_progress"
 MCP_ELICIT_KEY = "_mcp_elicit"
+MCP_SESSION_KEY = "_mcp_session"
 
 
 async def report_progress(

@@ -12,7 +12,7 @@ from apcore.registry import Registry
 from jsonschema import Draft202012Validator
 
 from apcore_tree.engine.node import Json
-from apcore_tree.errors import Internal
+from apcore_tree.errors import Internal, as_tree_error
 from apcore_tree.service import TreeService
 from apcore_tree.settings import Caller
 from apcore_tree.tools.catalogue import TOOLS
@@ -21,7 +21,7 @@ from apcore_tree.tools.tool import Tool
 __all__ = ["SESSION_KEY", "TreeModule", "caller_of", "register_tree", "tree_modules"]
 
 # Where an adapter leaves the id of its transport's session.
-SESSION_KEY = "ext.tree.session"
+SESSION_KEY = "_mcp_session"
 
 _MODULE_VERSION = "1.0.0"
 
@@ -67,6 +67,9 @@ class OutputSchema:
 
 class TreeModule:
     """One tool, bound to a service."""
+
+    # Whatever a gate of the pipeline raises, callers of the tree are told one of its six codes.
+    restate_error = staticmethod(as_tree_error)
 
     def __init__(self, tool: Tool, service: TreeService) -> None:
         self.tool = tool

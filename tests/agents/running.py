@@ -44,7 +44,7 @@ class Echo:
     annotations = ModuleAnnotations(readonly=True)
 
     async def execute(self, inputs: dict[str, Any], context: Any) -> dict[str, Any]:
-        return {"text": inputs["text"]}
+        return {"text": inputs.get("text", "")}
 
 
 class Leak(Echo):

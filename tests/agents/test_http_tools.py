@@ -10,6 +10,7 @@ import pytest
 from tests.agents.running import SECRET, Service, is_code, opened, refusal, run, service_settings
 from tests.agents.servers import http_app, until
 from tests.agents.support import ProjectFiles
+from tests.requirements import requirement
 
 from apcore_agents.egress import GuardedBackend, is_allowed
 from apcore_agents.failures import ToolError
@@ -80,6 +81,7 @@ def test_an_absolute_url_is_just_a_value(project: ProjectFiles) -> None:
         assert service.seen == []
 
 
+@requirement("WORKER-005")
 def test_a_mutating_call_is_blocked_until_someone_agrees(project: ProjectFiles) -> None:
     questions: list[str] = []
 

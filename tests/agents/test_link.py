@@ -360,3 +360,22 @@ def test_a_link_that_was_stopped_says_so(tmp_path: Path) -> None:
         await link.stop()
 
     run(work())
+
+
+def test_a_server_that_starts_and_dies_is_not_started_without_end(tmp_path: Path) -> None:
+    async def work() -> None:
+        up = Upstream(tmp_path, "leave")
+        async with up.link() as link:
+            for _ in range(3):
+                await _eventually(link, "leave")
+            before = link.connections
+            # Each pause is longer than the last; the first few are 0.1, 0.2 and 0.4 seconds.
+            assert before <= 4
+
+    run(work())
+
+
+def test_only_one_file_knows_the_mcp_client() -> None:
+    package = Path(link_module.__file__).parent
+    knowing = {path.name for path in package.glob("*.py") if "mcp.client" in path.read_text(encoding="utf-8")}
+    assert knowing == {"link.py"}

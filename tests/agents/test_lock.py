@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from tests.agents.running import build, registry
 from tests.agents.servers import Upstream
 from tests.agents.support import OBJECT, ProjectFiles, files, slugs, upstream
+from tests.requirements import requirement
 
 from apcore_agents.commands import agents, explain, lock
 from apcore_agents.lockfile import BadLock, Listing, Lock, lock_server, read_lock
@@ -148,6 +149,7 @@ def test_a_lock_that_is_none_exposes_nothing(project: ProjectFiles, text: str) -
         read_lock(project.root / "mcp.lock.json")
 
 
+@requirement("WORKER-003")
 def test_a_server_that_was_never_locked_exposes_nothing(project: ProjectFiles) -> None:
     project.settings('[mcp.servers.odd]\ntools = ["*"]\n').servers(odd={"command": "x"}).agent("a", ["*"])
     build = project.build("x")

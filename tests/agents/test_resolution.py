@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.agents.support import OBJECT, ProjectFiles, files, local, slugs, upstream
+from tests.requirements import requirement
 
 from apcore_agents.names import matching
 from apcore_agents.pool import Pool, PoolCache, build_pool
@@ -18,15 +19,18 @@ from apcore_agents.tools import COORDINATION, PoolTool
 ENTITIES = ("entities_create", "entities_delete", "entities_get", "graph_traverse", "search_hybrid")
 
 
+@requirement("POOL-003")
 def test_exact_names_give_only_those_tools(project: ProjectFiles) -> None:
     build = project.agent("a", ["search_hybrid", "entities_get", "graph_traverse"]).build(*ENTITIES)
     assert build.agents["a"].root == ("entities_get", "graph_traverse", "search_hybrid")
 
 
+@requirement("POOL-004")
 def test_a_glob_gives_every_name_it_matches(project: ProjectFiles) -> None:
     assert project.agent("a", ["entities_*"]).build(*ENTITIES).agents["a"].root == ENTITIES[:3]
 
 
+@requirement("POOL-005")
 def test_a_star_gives_the_whole_pool(project: ProjectFiles) -> None:
     assert project.agent("a", ["*"]).build(*ENTITIES).agents["a"].root == ENTITIES
 
@@ -35,6 +39,7 @@ def test_an_empty_list_gives_nothing(project: ProjectFiles) -> None:
     assert project.agent("a", []).build(*ENTITIES).agents["a"].root == ()
 
 
+@requirement("POOL-006")
 def test_an_unknown_name_is_a_warning_with_the_nearest_and_is_skipped(project: ProjectFiles) -> None:
     build = project.agent("a", ["entities_gett", "search_hybrid", "nothing_*"]).build(*ENTITIES)
     assert build.agents["a"].root == ("search_hybrid",)
@@ -72,6 +77,7 @@ def test_a_glob_for_local_names_cannot_reach_an_external_tool(project: ProjectFi
     assert "mcp__entities__get" in build.pool.tools
 
 
+@requirement("WORKER-004")
 def test_a_mask_hides_a_tool_from_every_agent(project: ProjectFiles) -> None:
     project.settings('[mcp]\nmask = ["mcp__*__delete_*", "entities_delete"]\n[mcp.servers.gh]\ntools = ["*"]\n')
     project.servers(gh={"command": "x"}).lock(gh=[upstream("delete_repo"), upstream("get_repo")])
@@ -145,6 +151,7 @@ def spawning(project: ProjectFiles, tools: list[str], **keys: object) -> AgentTo
     return project.agent("a", tools, spawn=["child"], **keys).build("x").agents["a"]
 
 
+@requirement("POOL-007")
 def test_a_star_is_no_consent_to_start_agents_from_below(project: ProjectFiles) -> None:
     tools = spawning(project, ["*"])
     assert set(COORDINATION) <= set(tools.root)
@@ -157,6 +164,7 @@ def test_nor_is_a_glob(project: ProjectFiles) -> None:
     assert tools.sub == ()
 
 
+@requirement("POOL-008")
 def test_the_name_itself_is_and_each_tool_needs_its_own(project: ProjectFiles) -> None:
     tools = spawning(project, ["spawn_agents", "list_*"])
     assert tools.at(0) == ("list_available_agents", "spawn_agents")
@@ -164,6 +172,7 @@ def test_the_name_itself_is_and_each_tool_needs_its_own(project: ProjectFiles) -
     assert tools.at(2) == tools.at(7) == ()
 
 
+@requirement("POOL-009")
 def test_the_limit_is_reported_when_it_takes_something_away(project: ProjectFiles) -> None:
     project.agent("child", []).agent("a", ["spawn_agents"], spawn=["child"])
     (note,) = project.build().notes
@@ -265,6 +274,7 @@ def test_explain_names_the_rule_that_decided(project: ProjectFiles, tool: str, e
     assert str(explain(build.project, build.pool, "a", tool)) == expected
 
 
+@requirement("POOL-001", "POOL-002")
 def test_the_pool_is_cached_until_the_configuration_changes(project: ProjectFiles) -> None:
     project.settings('[mcp.servers.gh]\ntools = ["*"]\n').servers(gh={"command": "x"}).lock(gh=[upstream("get")])
     cache = PoolCache()

@@ -10,13 +10,16 @@ import pytest
 from tests.agents.running import SECRET, Write, build, is_code, opened, refusal, registry, run, with_external
 from tests.agents.servers import until
 from tests.agents.support import ProjectFiles, upstream
+from tests.requirements import requirement
 
 from apcore_agents.approvals import AgentApprovals, ApprovalLedger
 from apcore_agents.coordination import AgentTask
 from apcore_agents.failures import ToolError
 from apcore_agents.loading import StaleBuild, load_runtime
+from apcore_agents.providers import ProviderTools
 
 
+@requirement("POOL-010", "WORKER-001")
 def test_an_agent_calls_what_it_has_and_finds_nothing_else(project: ProjectFiles) -> None:
     async def work() -> None:
         project.agent("a", ["shop.echo"])
@@ -192,6 +195,7 @@ def test_a_build_that_was_edited_is_not_served(project: ProjectFiles, change: st
         load_runtime(project.root / "generated", registry())
 
 
+@requirement("POOL-011")
 def test_a_rebuild_changes_nothing_for_a_run_that_has_begun(project: ProjectFiles) -> None:
     async def work() -> None:
         project.agent("a", ["shop.e*"])
@@ -214,6 +218,10 @@ def test_a_run_has_no_more_calls_than_its_limit(project: ProjectFiles) -> None:
             for _ in range(2):
                 await session.call("shop.echo", {"text": ""})
             assert is_code(await refusal(session.call("shop.echo")), "STEP_LIMIT_REACHED")
+        project.agent("a", ["shop.echo"], limits={"timeout": "1ms"})
+        async with opened(project) as runtime, runtime.session("a") as session:
+            await asyncio.sleep(0.002)
+            assert is_code(await refusal(session.call("shop.echo")), "RUN_EXPIRED")
 
     run(work())
 
@@ -224,6 +232,26 @@ def test_there_is_no_session_for_an_agent_that_does_not_exist(project: ProjectFi
             with pytest.raises(ToolError, match="no agent"):
                 async with runtime.session("ghost"):
                     pass
+
+    run(work())
+
+
+def test_a_model_calls_by_the_names_its_provider_knows(project: ProjectFiles, tmp_path: Path) -> None:
+    async def work() -> None:
+        with_external(project, tmp_path, "get.it", policy='tools = ["*"]\napproval = "never"')
+        project.agent("a", ["shop.echo", "mcp__*"])
+        async with opened(project) as runtime, runtime.session("a") as session:
+            openai = ProviderTools(session, project.root / "generated", "openai")
+            assert [tool["function"]["name"] for tool in openai.tools()] == ["shop-echo", "mcp__odd__get-it"]
+            assert openai.tools()[0]["function"]["strict"] is True
+            assert await openai.call("shop-echo", '{"text": "hi"}') == {"text": "hi"}
+            # Strict mode has a model send null for what it leaves out.
+            assert await openai.call("shop-echo", {"text": None}) == {"text": ""}
+            assert "content" in await openai.call("mcp__odd__get-it", {})
+            for guess in ("shop-hidden", "shop.hidden", "mcp-odd-get_it", "mcp.odd.get_it"):
+                assert is_code(await refusal(openai.call(guess, {})), "TOOL_NOT_FOUND")
+            anthropic = ProviderTools(session, project.root / "generated", "anthropic")
+            assert [tool["name"] for tool in anthropic.tools()] == ["shop-echo", "mcp__odd__get-it"]
 
     run(work())
 
@@ -274,6 +302,7 @@ def test_an_agent_starts_others_at_the_same_time_and_gets_their_reports(project:
     run(work())
 
 
+@requirement("POOL-008", "POOL-009")
 def test_depth_is_counted_where_neither_model_nor_module_can_reach_it(project: ProjectFiles) -> None:
     async def work() -> None:
         runner = Runner()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.agents.running import SECRET, opened, refusal, run, with_external
 from tests.agents.servers import until
 from tests.agents.support import ProjectFiles
+from tests.requirements import requirement
 
 from apcore_agents.failures import ToolError
 from apcore_agents.scrubbing import MASK, WITHHELD, Scrubber, scrubbed_logging
@@ -195,6 +196,7 @@ def test_log_records_and_tracebacks_are_scrubbed(caplog: pytest.LogCaptureFixtur
 # --- In use ---
 
 
+@requirement("WORKER-006")
 def test_results_errors_and_names_of_results_have_no_secret_in_them(
     project: ProjectFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

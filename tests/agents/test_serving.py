@@ -12,6 +12,7 @@ from mcp.server.auth.provider import AccessToken
 from tests.agents.running import SECRET, build, registry, run, with_external
 from tests.agents.servers import until
 from tests.agents.support import ProjectFiles, upstream
+from tests.requirements import requirement
 from tests.server.clients import http_client, listening
 
 from apcore_agents.approvals import ApprovalLedger
@@ -20,6 +21,7 @@ from apcore_agents.runtime import AgentRuntime
 from apcore_agents.serving import AgentPaths, agent_endpoints, refuse_loops
 from apcore_agents.settings import BadProject
 from apcore_host.options import ServeOptions
+from apcore_mcp.server.sdk import SDK, types
 
 EXTERNAL = 'tools = ["*"]\napproval = "never"'
 
@@ -38,6 +40,7 @@ async def served(
         yield url, runtime
 
 
+@requirement("WORKER-001")
 def test_each_agent_has_an_endpoint_with_its_own_tools(project: ProjectFiles) -> None:
     async def work() -> None:
         project.agent("a", ["shop.echo"]).agent("b", ["shop.hidden", "shop.leak"])
@@ -55,6 +58,7 @@ def test_each_agent_has_an_endpoint_with_its_own_tools(project: ProjectFiles) ->
     run(work())
 
 
+@requirement("POOL-010", "WORKER-004")
 def test_a_hidden_tool_is_answered_like_one_that_does_not_exist(project: ProjectFiles, tmp_path: Path) -> None:
     async def work() -> None:
         with_external(project, tmp_path, "echo", "masked", policy=EXTERNAL + '\nmask = ["masked"]')
@@ -140,6 +144,38 @@ def test_a_write_is_put_to_the_user_and_the_answer_counts_once(project: ProjectF
     run(work())
 
 
+@pytest.mark.skipif(SDK == 1, reason="mcp 1.x ends with the revision of 2025-11-25")
+def test_a_question_parked_in_request_state_opens_only_the_call_it_is_about(project: ProjectFiles) -> None:
+    async def work() -> None:
+        import httpx2
+        from mcp import Client
+        from mcp.client.streamable_http import streamable_http_client
+
+        project.agent("a", ["shop.write"])
+        async with served(project) as (url, _), httpx2.AsyncClient() as web:
+            transport = streamable_http_client(f"{url}/agents/a/mcp", http_client=web)
+            async with Client(transport, mode="2026-07-28", elicitation_callback=_never) as client:
+
+                async def call(text: str, **more: Any) -> Any:
+                    session = client.session
+                    return await session.call_tool("shop.write", {"text": text}, allow_input_required=True, **more)
+
+                asked = await call("x")
+                assert "Agent a wants to call shop.write" in str(asked.input_requests)
+                yes = {"answer": types.ElicitResult(action="accept", content={"approve": True})}
+                for text, state in (("y", asked.request_state), ("x", f"{asked.request_state}0"), ("x", "made-up")):
+                    with pytest.raises(Exception, match="Unknown or expired requestState"):
+                        await call(text, input_responses=yes, request_state=state)
+                done = await call("x", input_responses=yes, request_state=(await call("x")).request_state)
+                assert done.structured_content == {"text": "wrote x"}
+
+    run(work())
+
+
+async def _never(*_: Any) -> Any:
+    raise AssertionError("the client answers for itself")
+
+
 def test_clients_are_told_when_a_tool_is_withheld(project: ProjectFiles, tmp_path: Path) -> None:
     async def work() -> None:
         with_external(project, tmp_path, "echo", "mutate", policy=EXTERNAL)
@@ -190,6 +226,7 @@ async def happenings(web: httpx.AsyncClient, url: str, body: Any, **headers: str
     return events
 
 
+@requirement("WORKER-007")
 def test_a_call_over_http_streams_what_happens(project: ProjectFiles) -> None:
     async def work() -> None:
         async with served(project.agent("a", ["shop.echo", "shop.leak"])) as (url, runtime), httpx.AsyncClient() as web:
@@ -324,6 +361,7 @@ def test_a_client_that_leaves_a_stream_ends_the_call(project: ProjectFiles, tmp_
     run(work())
 
 
+@requirement("POOL-001", "WORKER-002")
 def test_tree_tools_are_pool_tools_like_any_other(project: ProjectFiles) -> None:
     from apcore_tree import definitions
 

@@ -15,8 +15,10 @@ def anyio_backend() -> str:
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example modules, compiled."""
     pytest.importorskip("apcore_compiler.commands")
-    out = tmp_path_factory.mktemp("build") / "generated"
-    command = [sys.executable, "-m", "apcore_mcp", "build", "examples/extensions", "-o", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, check=False)
+    # Not in the repository, whose settings would compile the tree in as well.
+    directory = tmp_path_factory.mktemp("build")
+    out = directory / "generated"
+    command = [sys.executable, "-m", "apcore_mcp", "build", str(ROOT / "examples" / "extensions"), "-o", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=directory, check=False)
     assert done.returncode == 0, done.stderr
     return out

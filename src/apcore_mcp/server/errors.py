@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from apcore_host.failures import is_unexpected, public_details
 from apcore_host.sensitive import MASK, scrub
 
 # Set by apcore for whoever raises it: the message may name rules, callers or call chains.
@@ -13,41 +14,33 @@ _FIXED_TEXTS = {
     "CALL_FREQUENCY_EXCEEDED": "Call frequency limit exceeded",
 }
 INTERNAL = "Internal error occurred"
-# Details that tell a client how to go on.  Every other detail may name callers, paths or rules.
-_PUBLIC_DETAILS = ("currentVersion", "field", "maxBatch", "outcome", "reason", "retryAfter", "suggestion")
 
 
 class ErrorMapper:
     def to_mcp_error(
-        self, error: BaseException, secrets: Iterable[str] = (), missing: dict[str, list[str]] | None = None
+        self,
+        error: BaseException,
+        secrets: Iterable[str] = (),
+        missing: dict[str, list[str]] | None = None,
+        told: BaseException | None = None,
     ) -> dict[str, Any]:
         """The result of a failed call; no text in it repeats one of `secrets`.
 
-        `missing` are the absent properties by path: apcore says where one is missing, but not which.
+        `missing` are the absent properties by path: apcore says where one is missing, but not which.  `told` is the
+        error in the module's own terms; the text stays apcore's, the detail is the module's.
         """
         from apcore.errors import ModuleError
 
-        if not isinstance(error, ModuleError) or is_unexpected(error):
+        detail = error if told is None else told
+        if not isinstance(detail, ModuleError) or is_unexpected(detail):
             return error_result(INTERNAL, code="GENERAL_INTERNAL_ERROR", traceId=getattr(error, "trace_id", None))
-        # Those of apcore's own errors are about files, rules and call chains, whatever they are called.
-        told = error.details if type(error) is ModuleError or not _is_apcores(error) else {}
-        details = {name: told[name] for name in _PUBLIC_DETAILS if isinstance(told.get(name), str | int | float)}
-        public = {name: scrub(value, secrets) if isinstance(value, str) else value for name, value in details.items()}
-        return error_result(
-            _text(error, secrets, missing or {}),
-            code=error.code,
-            retryable=error.retryable,
-            traceId=error.trace_id,
-            **public,
-        )
+        is_internal = not isinstance(error, ModuleError) or is_unexpected(error)
+        text = INTERNAL if is_internal else _text(error, secrets, missing or {})
+        public = public_details(detail, secrets)
+        return error_result(text, code=detail.code, retryable=detail.retryable, traceId=detail.trace_id, **public)
 
     def not_found(self, tool: str) -> dict[str, Any]:
         return error_result(f"Module not found: {tool}", code="MODULE_NOT_FOUND", retryable=False)
-
-
-def is_unexpected(error: BaseException) -> bool:
-    """Whether apcore wrapped an exception that the module did not mean for its caller."""
-    return getattr(error, "code", None) == "MODULE_EXECUTE_ERROR" and getattr(error, "cause", None) is not None
 
 
 def error_result(text: str, **detail: Any) -> dict[str, Any]:
@@ -91,7 +84,3 @@ def _validation_line(entry: dict[str, Any], secrets: Iterable[str], missing: dic
     message = str(entry.get("message", ""))
     # A message that quotes a withheld value is replaced, not edited: what is left might still give it away.
     return f"- {field or '(root)'}: {message if MASK not in scrub(message, secrets) else 'Invalid value'} ({code})"
-
-
-def _is_apcores(error: BaseException) -> bool:
-    return type(error).__module__.startswith("apcore.")

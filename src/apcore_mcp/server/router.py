@@ -3,18 +3,18 @@
 import asyncio
 import json
 import logging
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from apcore_host.failures import log_failure, restated
 from apcore_host.output import NotSerialisable, merge_chunk, to_json, validate_output
 from apcore_host.progress import Progress
 from apcore_host.selection import Tools
-from apcore_host.sensitive import is_marked, mask, scrub, secrets_in
+from apcore_host.sensitive import is_marked, mask, secrets_in
 from apcore_host.walk import missing_fields
-from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY
-from apcore_mcp.server.errors import ErrorMapper, error_result, is_unexpected, text_content
+from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY, MCP_SESSION_KEY
+from apcore_mcp.server.errors import ErrorMapper, error_result, text_content
 
 if TYPE_CHECKING:
     from apcore import Context, Executor, Identity
@@ -27,6 +27,8 @@ class Caller(Protocol):
 
     @property
     def meta(self) -> Any: ...
+    @property
+    def session_id(self) -> str: ...
     async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None: ...
     async def elicit(self, message: str, schema: dict[str, Any] | None) -> dict[str, Any] | None: ...
 
@@ -36,6 +38,7 @@ class Unattended:
     """A caller without an MCP session: progress is not shown, and nobody can be asked for approval."""
 
     meta: Mapping[str, str] = field(default_factory=dict)
+    session_id: str = ""
 
     async def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
         return None
@@ -80,7 +83,7 @@ class ExecutionRouter:
             return await self._call(name, arguments, self._traits_of(tool), caller, identity)
         except Exception as error:
             # Not the module's: a compiled tool whose module is gone, or an Executor that cannot be made.
-            _log_failure(error, name, [])
+            log_failure(logger, error, name, [])
             return self._errors.to_mcp_error(error)
         finally:
             self.in_flight -= 1
@@ -112,7 +115,11 @@ class ExecutionRouter:
             identity=identity,
             trace_parent=TraceContext.extract(_headers(caller.meta)),
             cancel_token=token,
-            data={MCP_PROGRESS_KEY: progress.report, MCP_ELICIT_KEY: caller.elicit},
+            data={
+                MCP_PROGRESS_KEY: progress.report,
+                MCP_ELICIT_KEY: caller.elicit,
+                MCP_SESSION_KEY: caller.session_id,
+            },
         )
         try:
             output = await self._execute(name, arguments, context, traits, caller, progress)
@@ -151,8 +158,9 @@ class ExecutionRouter:
             return error_result("Failed to serialize module output", code="GENERAL_INTERNAL_ERROR")
         schema = traits.tool["inputSchema"]
         secrets = secrets_in(arguments, schema) if traits.secret_input else []
-        _log_failure(error, name, secrets)
-        return self._errors.to_mcp_error(error, secrets, missing_fields(arguments, schema))
+        log_failure(logger, error, name, secrets)
+        told = restated(error, self._executor().registry.get(name))
+        return self._errors.to_mcp_error(error, secrets, missing_fields(arguments, schema), told)
 
 
 def _success(output: Any, traits: _Traits) -> dict[str, Any]:
@@ -170,14 +178,3 @@ def _masked(output: Any, traits: _Traits) -> Any:
 
 def _headers(meta: Any) -> dict[str, str]:
     return {name: meta[name] for name in ("traceparent", "tracestate") if isinstance(meta.get(name), str)}
-
-
-def _log_failure(error: BaseException, name: str, secrets: list[str]) -> None:
-    from apcore.errors import ModuleError
-
-    cause: Any = getattr(error, "cause", None) if is_unexpected(error) else error
-    message = cause.message if isinstance(cause, ModuleError) else str(cause)
-    text = f"Tool call error: {name} - {type(cause).__name__}: {message}"
-    if not isinstance(cause, ModuleError):
-        text += "\n" + "".join(traceback.format_exception(cause))
-    logger.error("%s", scrub(text, secrets))

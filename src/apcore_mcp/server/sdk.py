@@ -71,6 +71,10 @@ class Request:
     ask: Callable[[str, dict[str, Any] | None], Awaitable[dict[str, Any] | None]] | None = None
 
     @property
+    def session_id(self) -> str:
+        return str(self.http.headers.get("mcp-session-id", "")) if self.http is not None else "stdio"
+
+    @property
     def can_elicit(self) -> bool:
         needed = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         return bool(self.session.check_client_capability(needed))
