@@ -1,179 +1,147 @@
-"""A bicycle as a bill of materials, edited by two agents at once.
+"""The story: a bicycle as a bill of materials, edited by two agents at once while a third looks on.
 
-    python examples/tree/bill_of_materials.py
-
-One agent prices parts, the other rearranges the frame.  Both call the tools through apcore's Executor, each with an
-identity of its own; `Agent` asks only for something to call, so that the same story can be told to an MCP client.
+One agent prices parts, the other rearranges them.  Each decides on a version of the tree; when the other was faster its
+change is refused, and it goes on from the version that the refusal names.  `tell` asks only for the generated
+`TreeTools`, whatever is behind them: see `through_stubs.py` and `over_mcp.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from apcore import Context, Identity
+from apcore_tree import Conflict, Forbidden
 
-from apcore_tree import AuditQuery, Conflict, PayloadType, Ruleset, Settings, build_service, tree_executor
-from apcore_tree.errors import as_tree_error
+# Where `generated` is, unless PYTHONPATH names another build.
+sys.path.append(str(Path(__file__).parents[2]))
+try:
+    from generated.stubs.tree_tools import TreeTools
+except ModuleNotFoundError:
+    sys.exit("There are no tree tools in generated/: apcore-mcp build examples/extensions -o generated --with tree")
 
-Call = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+Change = Callable[..., Awaitable[Any]]
 
-PART = PayloadType(
-    "Part",
-    schema={
-        "type": "object",
-        "properties": {
-            "Name": {"type": "string", "minLength": 1},
-            "Quantity": {"type": "integer", "minimum": 1},
-            "Price": {"type": "number", "minimum": 0},
-        },
-        "required": ["Name", "Quantity"],
-    },
-    read_only=frozenset({"Number"}),
+PRICES = {"Frame": 320.0, "Fork": 85.0, "Saddle": 40.0, "Tyre": 25.0, "Wheel": 60.0}
+
+
+def part(name: str, quantity: int = 1, *children: dict[str, Any]) -> dict[str, Any]:
+    return {"PayloadType": "object", "Payload": {"Name": name, "Quantity": quantity}, "Children": list(children)}
+
+
+BICYCLE = part(
+    "Bicycle",
+    1,
+    part("Frame", 1, part("Fork"), part("Saddle")),
+    part("Wheel", 2, part("Spoke", 32), part("Tyre")),
 )
-PRICED = Ruleset("priced", required={"Part": ("Price",)}, unique_by="Name")
 
-BICYCLE = {
-    "PayloadType": "Part",
-    "Payload": {"Name": "Bicycle", "Quantity": 1, "Number": "B-1"},
-    "Children": [
-        {
-            "PayloadType": "Part",
-            "Payload": {"Name": "Frame", "Quantity": 1},
-            "Children": [
-                {"PayloadType": "Part", "Payload": {"Name": "Fork", "Quantity": 1}},
-                {"PayloadType": "Part", "Payload": {"Name": "Saddle", "Quantity": 1}},
-            ],
-        },
-        {
-            "PayloadType": "Part",
-            "Payload": {"Name": "Wheel", "Quantity": 2},
-            "Children": [
-                {"PayloadType": "Part", "Payload": {"Name": "Spoke", "Quantity": 32, "Price": 0.4}},
-                {"PayloadType": "Part", "Payload": {"Name": "Tyre", "Quantity": 1}},
-            ],
-        },
-    ],
-}
+
+class Told(NamedTuple):
+    """What came of it."""
+
+    outline: list[tuple[int, str, float | None]]
+    since_snapshot: dict[str, int]
+    unpriced: list[str]
+    overtaken: int
+    refused: str
 
 
 class Agent:
-    """An agent that threads the version it last saw through its calls, and reads again after a conflict."""
+    """Threads the version it last saw through its changes."""
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
+    def __init__(self, tools: TreeTools) -> None:
+        self.tools = tools
         self.version = ""
+        self.overtaken = 0
 
-    async def read(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        result = await self.call(tool, arguments)
-        self.version = result["version"]
-        return result
+    async def look(self) -> None:
+        self.version = (await self.tools.get_status())["version"]
 
-    async def change(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        for _ in range(5):
+    async def find(self, query: str) -> list[str]:
+        found = await self.tools.select_nodes(queryDsl=query)
+        self.version = found["version"]
+        return [item["node"]["nodeId"] for item in found["items"]]
+
+    async def change(self, tool: Change, **arguments: Any) -> None:
+        while True:
             try:
-                result = await self.call(tool, {**arguments, "versionToken": self.version})
+                result = await tool(**arguments, versionToken=self.version)
             except Conflict as conflict:
+                # Nothing here rests on what the other agent does; one that does would read again and decide anew.
+                self.overtaken += 1
                 self.version = conflict.details["currentVersion"]
             else:
                 self.version = result["version"]
-                return result
-        raise RuntimeError(f"{tool}: somebody is always faster")
-
-    async def find(self, query: str) -> list[str]:
-        found = await self.read("select_nodes", queryDsl=query)
-        return [item["node"]["nodeId"] for item in found["items"]]
+                return
 
 
-async def price_the_parts(agent: Agent, prices: dict[str, float]) -> None:
-    """Walk through the unpriced parts and price each; a retry with the same key does nothing twice."""
-    for part in await agent.find("not (Price exists) and :Part"):
-        name = (await agent.read("get_node", nodeId=part))["node"]["name"]
-        if name in prices:
+async def price_the_parts(agent: Agent, both_have_looked: asyncio.Barrier) -> None:
+    """Price what has no price; a repeated call with the same key does nothing twice."""
+    unpriced = [(part, (await agent.tools.get_node(nodeId=part))["node"]) for part in await agent.find("Quantity >= 1")]
+    await both_have_looked.wait()
+    for part_id, node in unpriced:
+        name = node.get("name", "")
+        if name in PRICES:
             await agent.change(
-                "update_payload_property",
-                nodeId=part,
+                agent.tools.update_payload_property,
+                nodeId=part_id,
                 propertyName="Price",
-                newValue=prices[name],
-                idempotencyKey=f"price-{part}",
+                newValue=PRICES[name],
+                idempotencyKey=f"price-{part_id}",
             )
-        await asyncio.sleep(0)
 
 
-async def rearrange_the_frame(agent: Agent) -> None:
-    """Move the saddle out of the frame, and give it a post."""
-    (frame,), (saddle,) = await agent.find("//Frame"), await agent.find("//Saddle")
-    (bicycle,) = await agent.find("//Bicycle")
-    await agent.change("move_after", nodeId=frame, siblingId=(await agent.find("//Wheel"))[0])
-    await agent.change("move_node", nodeId=saddle, newParentId=bicycle, index=0)
+async def rearrange_the_parts(agent: Agent, both_have_looked: asyncio.Barrier) -> None:
+    """Put the frame after the wheel, and the saddle on a post of its own."""
+    tools = agent.tools
+    (bicycle,), (frame,), (wheel,) = [await agent.find(f"//{name}") for name in ("Bicycle", "Frame", "Wheel")]
+    (saddle,) = await agent.find("//Saddle")
+    await both_have_looked.wait()
+    await agent.change(tools.move_after, nodeId=frame, siblingId=wheel)
+    await agent.change(tools.move_node, nodeId=saddle, newParentId=bicycle, index=0)
     post = {"Name": "Seat post", "Quantity": 1}
-    await agent.change("add_child", parentNodeId=saddle, payloadType="Part", payloadProps=post)
-    await agent.change("tag_node", nodeId=saddle, tags=["reviewed"])
+    await agent.change(tools.add_child, parentNodeId=saddle, payloadType="object", payloadProps=post)
+    await agent.change(tools.tag_node, nodeId=saddle, tags=["reviewed"])
 
 
-async def tell(first: Call, second: Call) -> dict[str, Any]:
-    """The whole story over any two ways to call the tools; returns what came out of it."""
+async def look_on(tools: TreeTools) -> str:
+    """A reader reads, and is told no when it tries to change something."""
+    version = (await tools.get_status())["version"]
+    try:
+        await tools.tag_node(nodeId="root", tags=["mine"], versionToken=version)
+    except Forbidden as refused:
+        return refused.code
+    return "nothing"
+
+
+async def tell(first: TreeTools, second: TreeTools, third: TreeTools) -> Told:
+    """The whole story, on an empty tree; the tools belong to two editors and a reader."""
     pricing, design = Agent(first), Agent(second)
-    root = (await pricing.read("get_status"))["rootNodeId"]
-    await pricing.change(
-        "import_merge", json=BICYCLE, strategy="upsert", matchBy="path", targetParentId=root, idempotencyKey="load"
+    await pricing.look()
+    await pricing.change(first.import_merge, json=BICYCLE, strategy="upsert", matchBy="path", targetParentId="root")
+    snapshot = (await first.snapshot_create(label="as designed"))["snapshotId"]
+    both_have_looked = asyncio.Barrier(2)
+    async with asyncio.TaskGroup() as work:
+        work.create_task(price_the_parts(pricing, both_have_looked))
+        work.create_task(rearrange_the_parts(design, both_have_looked))
+    view = await third.get_view(rootNodeId="root", format="flat", includedProperties=["Price"])
+    difference = await third.snapshot_diff(a=snapshot, b="current", includePayload=False)
+    unpriced = await third.select_nodes(queryDsl="Quantity exists and not (Price exists)")
+    return Told(
+        [(row["depth"], row.get("name", ""), row["payload"].get("Price")) for row in view["rows"]],
+        dict(difference["summary"]),
+        [item["node"]["name"] for item in unpriced["items"]],
+        pricing.overtaken + design.overtaken,
+        await look_on(third),
     )
-    snapshot = (await pricing.call("snapshot_create", {"label": "as designed"}))["snapshotId"]
-    await design.read("get_status")
-    await asyncio.gather(
-        price_the_parts(pricing, {"Frame": 320.0, "Fork": 85.0, "Saddle": 40.0, "Tyre": 25.0, "Wheel": 60.0}),
-        rearrange_the_frame(design),
-    )
-    outline = await pricing.read("get_view", rootNodeId=root, format="flat", includedProperties=["Price"])
-    difference = await pricing.read("snapshot_diff", a=snapshot, b="current", includePayload=False)
-    missing = await pricing.read("validate_tree", rulesetId="priced")
-    return {
-        "outline": [(row["depth"], row["name"], row["payload"].get("Price")) for row in outline["rows"]],
-        "summary": difference["summary"],
-        "unpriced": [item["nodeId"] for item in missing["items"] if item["ruleId"] == "required-missing"],
-    }
 
 
-def through(executor: Any, identity: Identity) -> Call:
-    """Calls the tools in this process; every call passes the Executor."""
-
-    async def call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        try:
-            result: dict[str, Any] = await executor.call_async(
-                f"tree.{tool}", arguments, Context.create(identity=identity)
-            )
-        except Exception as error:
-            raise as_tree_error(error) from error
-        return result
-
-    return call
-
-
-def main() -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        service = build_service(
-            f"sqlite:{Path(folder) / 'bicycle.db'}",
-            settings=Settings(tokens="footprint"),
-            payload_types=(PART,),
-            rulesets=(PRICED,),
-            root={"Name": "Workshop"},
-        )
-        with tree_executor(service) as executor:
-            pricing = through(executor, Identity("pricing", type="agent", roles=("editor",)))
-            design = through(executor, Identity("design", type="agent", roles=("editor",)))
-            told = asyncio.run(tell(pricing, design))
-        for depth, name, price in told["outline"]:
-            print(f"{'  ' * depth}{name}{'' if price is None else f'  {price:.2f}'}")
-        print("\nsince the snapshot:", ", ".join(f"{count} {kind}" for kind, count in told["summary"].items()))
-        print("without a price:", len(told["unpriced"]))
-        entries = service.audit(AuditQuery(limit=1000))
-        print("audited:", ", ".join(sorted({f"{entry.agent} {entry.operation}" for entry in entries})))
-        service.close()
-    return told
-
-
-if __name__ == "__main__":
-    main()
+def show(told: Told) -> None:
+    for depth, name, price in told.outline:
+        print(f"{'  ' * depth}{name}{'' if price is None else f'  {price:.2f}'}")
+    print("since the snapshot:", ", ".join(f"{count} {kind}" for kind, count in told.since_snapshot.items()))
+    print("without a price:", ", ".join(told.unpriced))
+    print(f"an agent was overtaken {told.overtaken} times and nothing was lost; the reader's change was {told.refused}")

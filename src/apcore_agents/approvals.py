@@ -6,6 +6,7 @@ Here the dispatcher says which call it is that is running, and a token fits only
 
 import asyncio
 import hashlib
+import inspect
 import json
 import secrets
 import time
@@ -155,7 +156,7 @@ class AgentApprovals:
         call = _call.get()
         if call is None:
             return _refused("Nobody can be asked")
-        text = self._question(call.agent, request)
+        text = await self._question(call.agent, request)
         if call.ask is not None:
             return await self._asked(call.ask, text)
         return self._put_down(call, request, text)
@@ -186,13 +187,28 @@ class AgentApprovals:
         self._on_pending(entry)
         return ApprovalResult(status="pending", approval_id=token)
 
-    def _question(self, agent: str, request: ApprovalRequest) -> str:
-        registry = request.context.executor.registry
-        schema = getattr(registry.get(request.module_id), "input_schema", None)
+    async def _question(self, agent: str, request: ApprovalRequest) -> str:
+        module = request.context.executor.registry.get(request.module_id)
+        schema = getattr(module, "input_schema", None)
         arguments = mask(request.arguments, schema.model_json_schema()) if schema is not None else request.arguments
         shown = json.dumps(self._scrubber.value(arguments), indent=2, ensure_ascii=False, default=str)
-        lines = [f"Agent {agent} wants to call {request.module_id}", *_destination(request), "", shown]
-        return self._scrubber.text("\n".join(lines))
+        heading = [f"Agent {agent} wants to call {request.module_id}", *_destination(request)]
+        return self._scrubber.text("\n".join([*heading, *await _predicted(module, request), "", shown]))
+
+
+async def _predicted(module: Any, request: ApprovalRequest) -> list[str]:
+    """What the module says it would change; none when it cannot say, which is no reason not to ask."""
+    preview = getattr(module, "preview", None)
+    if preview is None:
+        return []
+    try:
+        # The gate comes before validation, and a preview may count on it.
+        module.input_schema.model_validate(request.arguments)
+        predicted = preview(request.arguments, request.context)
+        result = await predicted if inspect.isawaitable(predicted) else predicted
+        return [f"- {change.summary}" for change in result.changes] if result is not None else []
+    except Exception:
+        return []
 
 
 def _destination(request: ApprovalRequest) -> list[str]:

@@ -1,6 +1,7 @@
 """Tools that come with this project: a bundle is a package that can describe its modules without serving them."""
 
 import importlib
+import importlib.util
 from typing import Any
 
 __all__ = ["BUNDLES", "bundled_modules"]
@@ -10,5 +11,10 @@ BUNDLES = {"tree": "apcore_tree"}
 
 def bundled_modules(name: str) -> dict[str, Any]:
     """The modules of a bundle by id; `ImportError` when what it needs is not installed."""
-    modules: dict[str, Any] = importlib.import_module(BUNDLES[name]).definitions()
+    package = importlib.import_module(BUNDLES[name])
+    for need in package.NEEDS:
+        # Imported only when used, which would be in the middle of somebody's call.
+        if importlib.util.find_spec(need) is None:
+            raise ModuleNotFoundError(f"No module named {need!r}")
+    modules: dict[str, Any] = package.definitions()
     return modules

@@ -32,6 +32,7 @@ from apcore_tree.store.protocol import AuditEntry, AuditQuery
 
 __all__ = [
     "ERRORS",
+    "NEEDS",
     "SESSION_KEY",
     "AuditEntry",
     "AuditQuery",
@@ -60,6 +61,9 @@ __all__ = [
     "tree_modules",
     "tree_rules",
 ]
+
+# What the extra `tree` installs.
+NEEDS = ("jsonpatch", "lark", "limits")
 
 
 def build_service(

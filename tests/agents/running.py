@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from apcore import ModuleAnnotations, Registry
+from apcore.module import Change, PreviewResult
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -69,6 +70,13 @@ class Write(Echo):
         return {"text": f"wrote {inputs['text']}"}
 
 
+class Send(Write):
+    """Says beforehand what it would do."""
+
+    def preview(self, inputs: dict[str, Any], context: Any) -> PreviewResult:
+        return PreviewResult(changes=[Change(action="send", target="post", summary=f"send {inputs['text']} to all")])
+
+
 class CallTool(Echo):
     """What an agent must not get anywhere with: a module that calls whatever id it is given."""
 
@@ -89,6 +97,7 @@ async def _always_yes(*_: Any) -> dict[str, bool]:
 MODULES: dict[str, Any] = {
     "shop.echo": Echo,
     "shop.leak": Leak,
+    "shop.send": Send,
     "shop.write": Write,
     "shop.call_tool": CallTool,
     "shop.hidden": Echo,

@@ -281,7 +281,7 @@ def test_explain_answers_from_the_command_line(project: ProjectFiles) -> None:
     assert (unknown.exit_code, "there is no agent 'ghost'" in unknown.output) == (1, True)
     assert "holds no tools.json" in invoke(project, explain, "a", "b", "--generated", str(project.root)).output
     listed = CliRunner().invoke(agents, ["list", "--generated", generated, "--config", str(project.config)])
-    assert "a: 4 tools\n  shop.call_tool\n" in listed.output
+    assert "a: 5 tools\n  shop.call_tool\n" in listed.output
 
 
 def test_the_difference_of_two_builds_names_what_each_agent_gained_and_lost(project: ProjectFiles) -> None:

@@ -538,6 +538,23 @@ def test_a_yes_is_for_this_call_and_the_question_has_no_secret_in_it(project: Pr
     assert SECRET not in questions[1]
 
 
+def test_the_question_says_what_the_module_would_change(project: ProjectFiles) -> None:
+    questions: list[str] = []
+
+    async def ask(text: str, _: Any) -> Any:
+        questions.append(text.replace("\n", "|"))
+
+    async def work() -> None:
+        async with opened(project.agent("a", ["shop.send"])) as runtime, runtime.session("a") as session:
+            runtime.scrubber.learn(SECRET)
+            await refusal(session.call("shop.send", {"text": f"word {SECRET}"}, ask=ask))
+            await refusal(session.call("shop.send", {}, ask=ask))
+
+    run(work())
+    assert questions[0].startswith("Agent a wants to call shop.send|- send word *** to all||{")
+    assert questions[1].startswith("Agent a wants to call shop.send||{")
+
+
 def test_a_token_opens_the_call_it_was_made_for_once_and_no_other(project: ProjectFiles) -> None:
     from apcore import Identity
 

@@ -9,6 +9,7 @@ import pytest
 from tests.compiler.running import extensions, invoke
 
 from apcore_compiler import rules
+from apcore_compiler.agents import agent_rules
 from apcore_compiler.commands import build
 from apcore_compiler.commands import rules as list_rules
 from apcore_compiler.findings import FORMATS, Findings
@@ -138,7 +139,7 @@ def test_levels_change_the_severity_and_off_forgets() -> None:
 
 def test_rules_are_listed_and_explained() -> None:
     listed = invoke(list_rules).stdout.splitlines()
-    assert listed == [f"{rule.code} {rule.slug} ({rule.severity.value})" for rule in RULES]
+    assert listed == [f"{rule.code} {rule.slug} ({rule.severity.value})" for rule in (*RULES, *agent_rules())]
     for name in ("APC301", "apc301", "description-missing"):
         explained = invoke(list_rules, name).stdout
         assert explained.startswith("APC301 description-missing (warning)\n\nA model chooses tools by description")

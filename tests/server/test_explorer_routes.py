@@ -62,7 +62,7 @@ async def test_a_build_brings_its_own_page(generated: Path) -> None:
 def test_the_packaged_page_is_what_a_build_without_modules_writes(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     command = [sys.executable, "-m", "apcore_mcp", "build", str(tmp_path / "nothing"), "-o", str(tmp_path / "out")]
-    subprocess.run(command, check=True, capture_output=True, env=environment(), cwd=ROOT)
+    subprocess.run(command, check=True, capture_output=True, env=environment(), cwd=tmp_path)
     packaged = files("apcore_host").joinpath("explorer.html").read_bytes()
     assert packaged == (tmp_path / "out" / "explorer.html").read_bytes(), (
         "build an empty directory and copy its explorer.html to src/apcore_host"
