@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +18,14 @@ from apcore_tree import Conflict, Forbidden
 # Where `generated` is, unless PYTHONPATH names another build.
 sys.path.append(str(Path(__file__).parents[2]))
 try:
+    import generated
     from generated.stubs.tree_tools import TreeTools
 except ModuleNotFoundError:
     sys.exit("There are no tree tools in generated/: apcore-mcp build examples/extensions -o generated --with tree")
+
+__all__ = ["GENERATED", "TreeTools", "show", "tell"]
+
+GENERATED = Path(str(generated.__file__)).parent
 
 Change = Callable[..., Awaitable[Any]]
 
@@ -43,7 +48,7 @@ class Told(NamedTuple):
     """What came of it."""
 
     outline: list[tuple[int, str, float | None]]
-    since_snapshot: dict[str, int]
+    since_snapshot: Mapping[str, object]
     unpriced: list[str]
     overtaken: int
     refused: str
@@ -67,6 +72,8 @@ class Agent:
 
     async def change(self, tool: Change, **arguments: Any) -> None:
         while True:
+            # In one process a call may be over before anybody else has had a turn.
+            await asyncio.sleep(0)
             try:
                 result = await tool(**arguments, versionToken=self.version)
             except Conflict as conflict:
@@ -79,26 +86,24 @@ class Agent:
 
 
 async def price_the_parts(agent: Agent, both_have_looked: asyncio.Barrier) -> None:
-    """Price what has no price; a repeated call with the same key does nothing twice."""
-    unpriced = [(part, (await agent.tools.get_node(nodeId=part))["node"]) for part in await agent.find("Quantity >= 1")]
+    """Set the known prices; a repeated call with the same key does nothing twice."""
+    found = {name: await agent.find(f"//{name}") for name in PRICES}
     await both_have_looked.wait()
-    for part_id, node in unpriced:
-        name = node.get("name", "")
-        if name in PRICES:
-            await agent.change(
-                agent.tools.update_payload_property,
-                nodeId=part_id,
-                propertyName="Price",
-                newValue=PRICES[name],
-                idempotencyKey=f"price-{part_id}",
-            )
+    for name, (node_id,) in found.items():
+        await agent.change(
+            agent.tools.update_payload_property,
+            nodeId=node_id,
+            propertyName="Price",
+            newValue=PRICES[name],
+            idempotencyKey=f"price of {name}",
+        )
 
 
 async def rearrange_the_parts(agent: Agent, both_have_looked: asyncio.Barrier) -> None:
     """Put the frame after the wheel, and the saddle on a post of its own."""
     tools = agent.tools
-    (bicycle,), (frame,), (wheel,) = [await agent.find(f"//{name}") for name in ("Bicycle", "Frame", "Wheel")]
-    (saddle,) = await agent.find("//Saddle")
+    names = ("Bicycle", "Frame", "Wheel", "Saddle")
+    (bicycle,), (frame,), (wheel,), (saddle,) = [await agent.find(f"//{name}") for name in names]
     await both_have_looked.wait()
     await agent.change(tools.move_after, nodeId=frame, siblingId=wheel)
     await agent.change(tools.move_node, nodeId=saddle, newParentId=bicycle, index=0)
@@ -132,7 +137,7 @@ async def tell(first: TreeTools, second: TreeTools, third: TreeTools) -> Told:
     unpriced = await third.select_nodes(queryDsl="Quantity exists and not (Price exists)")
     return Told(
         [(row["depth"], row.get("name", ""), row["payload"].get("Price")) for row in view["rows"]],
-        dict(difference["summary"]),
+        difference["summary"],
         [item["node"]["name"] for item in unpriced["items"]],
         pricing.overtaken + design.overtaken,
         await look_on(third),
@@ -144,4 +149,5 @@ def show(told: Told) -> None:
         print(f"{'  ' * depth}{name}{'' if price is None else f'  {price:.2f}'}")
     print("since the snapshot:", ", ".join(f"{count} {kind}" for kind, count in told.since_snapshot.items()))
     print("without a price:", ", ".join(told.unpriced))
-    print(f"an agent was overtaken {told.overtaken} times and nothing was lost; the reader's change was {told.refused}")
+    print("changes refused because the other agent was faster, and made anew:", told.overtaken)
+    print("the reader's own change:", told.refused)

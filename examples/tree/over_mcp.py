@@ -4,6 +4,7 @@ Run: pip install -e '.[tree]' && python examples/tree/over_mcp.py
 """
 
 import asyncio
+import logging
 import socket
 import tempfile
 from collections.abc import AsyncIterator
@@ -11,9 +12,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import generated
 import uvicorn
-from bill_of_materials import TreeTools, show, tell
+from bill_of_materials import GENERATED, TreeTools, show, tell
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.auth.provider import AccessToken
@@ -50,14 +50,15 @@ class RemoteTools(TreeTools):
 
 @asynccontextmanager
 async def serving(store: str) -> AsyncIterator[str]:
-    surface = load(Path(str(generated.__file__)).parent)
-    async with async_serve(surface, tree_store=store, token_verifier=Tokens(), log_level="ERROR") as app:
+    async with async_serve(load(GENERATED), tree_store=store, token_verifier=Tokens()) as app:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
             running = asyncio.create_task(server.serve(sockets=[listener]))
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-            server.should_exit = True
-            await running
+            try:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+            finally:
+                server.should_exit = True
+                await running
 
 
 async def main() -> None:
@@ -76,4 +77,6 @@ async def main() -> None:
         show(await tell(*[await connect(agent) for agent in ROLES]))
 
 
+# The server logs every refusal; the story tells them itself.
+logging.disable(logging.ERROR)
 asyncio.run(main())

@@ -6,6 +6,7 @@ The model chooses values of parameters and nothing else: no URL, no header, no m
 import asyncio
 import json
 import re
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -108,7 +109,7 @@ class HttpTool:
                 output = await asyncio.wait_for(self._answer(url, body), self._timeout)
         except (TimeoutError, httpcore.ReadTimeout, httpcore.WriteTimeout):
             raise ToolError("UPSTREAM_TIMEOUT", f"{place} took too long", readonly=readonly) from None
-        except (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout) as error:
+        except (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout, ssl.SSLError) as error:
             raise ToolError("UPSTREAM_UNAVAILABLE", f"{place}: {type(error).__name__}") from None
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
             message = f"{place}: {type(error).__name__}"

@@ -95,9 +95,11 @@ RUNS = {
 @pytest.fixture(scope="module")
 def url(sdk: Python, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One server for all runs."""
-    out = tmp_path_factory.mktemp("conformance") / "generated"
+    directory = tmp_path_factory.mktemp("conformance")
+    out = directory / "generated"
+    (directory / "apcore-mcp.toml").write_text('refs = "keep"', encoding="utf-8")
     build = [sdk.executable, "-m", "apcore_mcp", "build", str(HERE / "conformance_extensions"), "-o", str(out)]
-    built = run([*build, "--refs", "keep"])
+    built = run([*build, "--config", str(directory / "apcore-mcp.toml")])
     assert built.returncode == 0, built.stderr
     with serving(sdk.serve(out)) as url:
         yield url
