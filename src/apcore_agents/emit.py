@@ -28,7 +28,6 @@ __all__ = ["INDEX", "AgentArtifact", "emit_agents", "role_of"]
 
 INDEX = "agents/agents.json"
 INDEX_VERSION = 1
-DEPTHS = ("root", "sub", "leaf")
 
 
 @dataclass(frozen=True, slots=True)

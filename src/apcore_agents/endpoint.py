@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apcore import Context, Identity
+from apcore.errors import ModuleError
 
 from apcore_agents.failures import Failure, failure_of
 from apcore_agents.runs import Run
@@ -105,12 +106,13 @@ class AgentRouter:
         with _noting_failure():
             result = await self._router.handle_call(name, arguments, caller, identity)
             if result.get("isError"):
-                return self._explained(result, name, _failed.get())
+                return self._explained(result, _failed.get())
         return self._unpacked(result, name)
 
-    def _explained(self, result: dict[str, Any], name: str, failure: Failure | None) -> dict[str, Any]:
+    def _explained(self, result: dict[str, Any], failure: Failure | None) -> dict[str, Any]:
         error = result.setdefault("_meta", {}).setdefault("apcore/error", {})
-        known = failure or Failure("MODULE_NOT_FOUND", "not_found", "", False, "not_started", "policy", {})
+        # The router answers by itself when there is no such tool, or the output is no JSON.
+        known = failure or failure_of(ModuleError(code=str(error.get("code")), message=""))
         error |= {"category": known.category, "retryable": known.retryable, "outcome": known.outcome}
         if known.is_ours:
             error["code"] = known.code

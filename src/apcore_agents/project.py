@@ -17,7 +17,7 @@ from apcore_agents.rules import Notes
 from apcore_agents.servers import HttpServer, Server, StdioServer, read_servers
 from apcore_agents.settings import TABLES, BadProject, ProjectTables, explain_invalid
 
-__all__ = ["Project", "has_agents", "read_project"]
+__all__ = ["Project", "read_project"]
 
 # The shapes of credentials that are commonly pasted, and a header that can hold nothing else.
 _CREDENTIAL = re.compile(
@@ -68,11 +68,6 @@ class Project:
         for alias, server in self.servers.items():
             if not server.is_pinned:
                 notes.add(rules.SERVER_UNPINNED, f"server {alias!r} runs {server.described()}", file=_mcp_file(self))
-
-
-def has_agents(config: Path | None) -> bool:
-    """Whether a settings file says anything about agents; nothing here is needed otherwise."""
-    return config is not None and any(name in _table_of(config) for name in TABLES)
 
 
 def read_project(config: Path) -> Project:

@@ -9,14 +9,13 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from starlette.responses import JSONResponse
 
-from apcore_agents.emit import INDEX, role_of
+from apcore_agents.emit import role_of
 from apcore_agents.endpoint import AgentEndpoint, agent_endpoint
 from apcore_agents.gateway import Gateway
 from apcore_agents.loading import load_runtime
@@ -33,15 +32,11 @@ from apcore_runtime.surface import Surface
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["AgentPaths", "agent_endpoints", "agents_app", "has_agents", "run_agent", "run_agents", "with_agents"]
+__all__ = ["AgentPaths", "agent_endpoints", "agents_app", "run_agent", "run_agents", "with_agents"]
 
 logger = logging.getLogger("apcore_mcp.agents")
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-def has_agents(generated: Path) -> bool:
-    return (generated / INDEX).is_file()
 
 
 # --- stdio ---

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
 from apcore_agents.failures import ToolError
@@ -185,8 +185,9 @@ class Link:
         """Open, compare, and stay until something is wrong; whether it was open at all."""
         self._faulty = False
         try:
-            async with self._open(self._news.set, self._mark_faulty) as connection:
+            async with AsyncExitStack() as stack:
                 async with asyncio.timeout(CONNECT_TIMEOUT):
+                    connection = await stack.enter_async_context(self._open(self._news.set, self._mark_faulty))
                     self._compare(await connection.tools())
                 self.connections += 1
                 epoch.opened.set_result(connection)

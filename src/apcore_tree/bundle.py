@@ -31,6 +31,10 @@ class TreeBundle:
     def install(self, executor: Executor) -> None:
         install_tree(executor, self.service)
 
+    def close(self) -> None:
+        """Leave the store to whoever opens it next."""
+        self.service.close()
+
 
 def open_bundle(store: str = "memory:") -> TreeBundle:
     """Open the tree kept in `memory:` or `sqlite:PATH`."""

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from tests.agents.support import ProjectFiles, slugs
 
-from apcore_agents.project import has_agents, read_project
+from apcore_agents.project import read_project
 from apcore_agents.servers import StdioServer, VariableUnset, expand, read_servers
-from apcore_agents.settings import BadProject
+from apcore_agents.settings import TABLES, BadProject
+from apcore_compiler.settings import AGENT_TABLES, defines_agents
 
 SERVICE = '[http.tickets]\nbase_url = "https://api.example.com/v2/"\n'
 
@@ -32,13 +33,14 @@ def test_an_unknown_key_is_refused_wherever_it_stands(project: ProjectFiles, tex
 def test_the_same_tables_are_read_from_pyproject(tmp_path: Path) -> None:
     config = tmp_path / "pyproject.toml"
     config.write_text("[tool.apcore-mcp.agents]\nmax_depth = 4\n", encoding="utf-8")
-    assert has_agents(config)
     assert read_project(config).tables.agents.max_depth == 4
 
 
-def test_a_project_without_our_tables_needs_nothing_of_ours(project: ProjectFiles) -> None:
-    assert not has_agents(project.settings('name = "shop"\n').config)
-    assert not has_agents(None)
+def test_a_project_without_our_tables_is_built_without_us(project: ProjectFiles) -> None:
+    assert not defines_agents(project.settings('name = "shop"\n').config)
+    assert not defines_agents(None)
+    assert defines_agents(project.settings("[agents]\n").config)
+    assert AGENT_TABLES == TABLES
 
 
 def test_mcp_json_is_read_as_other_programs_write_it(project: ProjectFiles) -> None:

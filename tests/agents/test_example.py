@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,16 @@ def time_server() -> str:
     return str(found)
 
 
+@pytest.fixture
+def carrier_port() -> Iterator[None]:
+    """The port of the parcel service, which another run of these tests on the same machine may be using."""
+    import fcntl
+
+    with (Path(tempfile.gettempdir()) / "apcore-mcp-example-8765.lock").open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def test_the_committed_build_is_current() -> None:
     result = apcore_mcp("check", "../extensions", "-o", "generated")
     assert result.returncode == 0, result.stdout + result.stderr
@@ -63,7 +75,8 @@ def test_the_lock_is_what_the_server_says(time_server: str, tmp_path: Path) -> N
     assert (copy / "mcp.lock.json").read_bytes() == (EXAMPLE / "mcp.lock.json").read_bytes()
 
 
-def test_the_three_agents_do_what_the_readme_says(time_server: str) -> None:
+@pytest.mark.usefixtures("carrier_port", "time_server")
+def test_the_three_agents_do_what_the_readme_says() -> None:
     command = [sys.executable, "run.py"]
     result = subprocess.run(
         command, cwd=EXAMPLE, env=environment(), capture_output=True, text=True, check=False, timeout=60

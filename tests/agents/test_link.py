@@ -10,6 +10,7 @@ from tests.agents.servers import PATIENCE, HttpUpstream, Upstream, http_app, unt
 from tests.agents.support import upstream
 
 from apcore_agents import link as link_module
+from apcore_agents import supervision
 from apcore_agents.failures import ToolError
 from apcore_agents.processes import LINE_LIMIT
 from apcore_agents.secrets import Secrets
@@ -176,6 +177,19 @@ def test_a_program_that_is_not_there_is_unavailable_and_nothing_hangs(tmp_path: 
             error = await failure(link, "echo")
             assert (error.code, error.retryable) == ("UPSTREAM_UNAVAILABLE", True)
             assert error.details["outcome"] == "not_started"
+
+    run(work())
+
+
+def test_a_program_that_never_speaks_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "CONNECT_TIMEOUT", 0.3)
+
+    async def work() -> None:
+        up = Upstream(tmp_path, "echo")
+        silent = StdioServer("odd", up.server.command, ("-c", "import sys; sys.stdin.read()"))
+        async with up.link(silent) as link:
+            assert await link.first_attempt() is False
+            assert (await failure(link, "echo", timeout=0.1)).code == "UPSTREAM_UNAVAILABLE"
 
     run(work())
 

@@ -1,5 +1,6 @@
 """`--with`: tools that come with this project, compiled in beside the modules of SOURCE."""
 
+import asyncio
 import importlib
 import inspect
 import json
@@ -7,11 +8,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from apcore import Context, Identity
+from apcore.errors import ACLDeniedError
 from tests.compiler.running import REPOSITORY, environment_without, extensions, invoke, run, tree
 
 from apcore_compiler.commands import build, check, snapshot
+from apcore_host.governance import governed_executor
 from apcore_runtime import load
 from apcore_runtime.stubs import InProcessTools
 
@@ -100,3 +105,43 @@ def test_a_bundle_whose_needs_are_not_installed_is_one_line(source: Path, tmp_pa
 def test_a_snapshot_keeps_to_the_modules_of_its_source(source: Path) -> None:
     result = invoke(snapshot, source)
     assert [record["module_id"] for record in json.loads(result.stdout)["modules"]] == ["desk.greet"]
+
+
+def test_the_generated_files_do_not_depend_on_the_run(source: Path, out: Path, tmp_path: Path) -> None:
+    again = tmp_path / source.parent.name / "out"
+    copy = extensions(again.parent / "ext")
+    result = run("build", copy, "-o", again, "--with", "tree", env={**os.environ, "PYTHONHASHSEED": "1"})
+    assert result.returncode == 0, result.stderr
+    written = {path.relative_to(out) for path in out.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert {name: (again / name).read_bytes() for name in written} == {
+        name: (out / name).read_bytes() for name in written
+    }
+
+
+def test_the_rules_of_a_bundle_hold_for_its_tools_alone(out: Path) -> None:
+    async def nobody(*_: object) -> None:
+        """Answers no question."""
+
+    async def call(module_id: str, arguments: dict[str, str], *roles: str) -> object:
+        context: Context[Any] = Context.create(identity=Identity("ann", roles=roles))
+        return await executor.call_async(module_id, arguments, context)
+
+    with governed_executor(load(out).registry(), nobody) as executor:
+        assert asyncio.run(call("desk.greet", {"name": "Ann"})) == {"greeting": "Hello, Ann."}
+        with pytest.raises(ACLDeniedError):
+            asyncio.run(call("tree.get_status", {}))
+        assert asyncio.run(call("tree.get_status", {}, "reader"))
+        with pytest.raises(ACLDeniedError):
+            asyncio.run(call("tree.snapshot_create", {"label": "x"}, "reader"))
+        assert asyncio.run(call("tree.snapshot_create", {"label": "x"}, "editor"))
+
+
+def test_what_is_compiled_in_is_what_the_bundle_serves(out: Path) -> None:
+    surface = load(out)
+    live = surface.registry().bundles["tree"].modules
+    compiled = {name: surface.tool(name) for name in surface.names if name.startswith("tree.")}
+    assert compiled.keys() == live.keys()
+    for name, tool in compiled.items():
+        assert list(tool["inputSchema"]["properties"]) == list(live[name].tool.input_schema["properties"])
+        assert tool["description"] == live[name].description
+        assert tool["annotations"]["readOnlyHint"] is live[name].annotations.readonly

@@ -19,6 +19,7 @@ from tests.tree.surfaces import EDITOR, READER, UNLIMITED, Direct, ThroughExecut
 
 from apcore_compiler.commands import build
 from apcore_runtime import load
+from apcore_runtime.bundles import open_bundle
 from apcore_tree import (
     Caller,
     Conflict,
@@ -416,6 +417,15 @@ async def test_a_tree_in_a_file_outlives_its_server(compiled: Path, tmp_path: Pa
         assert again["structuredContent"] == added
         late = await client.call("tree.add_child", {**room, "idempotencyKey": "l", "versionToken": empty["version"]})
         assert late["_meta"]["apcore/error"]["code"] == "conflict"
+
+
+def test_a_closed_bundle_leaves_its_file_to_the_next(tmp_path: Path) -> None:
+    for tag in ("first", "second"):
+        bundle = open_bundle("tree", f"sqlite:{tmp_path / 'tree.db'}")
+        call = Direct(bundle.modules["tree.get_status"].service)
+        assert call("get_status")["readOnly"] is False
+        call.change("tag_node", nodeId="root", tags=[tag])
+        bundle.close()
 
 
 @pytest.mark.anyio
