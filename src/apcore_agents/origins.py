@@ -70,6 +70,8 @@ def _selected(
         reason = _left_out(name, tool, alias, policy)
         if reason:
             absent[exposed_name(alias, name)] = reason
+            if tool.is_refused and any(matches(pattern, name) for pattern in policy.tools):
+                notes.add(rules.TOOL_REFUSED, f"{tool.exposed_as}: {reason}", file=project.tables.mcp.lock)
             continue
         _report(tool, alias, policy, notes, project)
         yield _pool_tool(alias, tool, policy)

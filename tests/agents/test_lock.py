@@ -61,6 +61,17 @@ def test_a_definition_that_hides_or_overwhelms_is_refused(tool: dict[str, Any], 
     assert all(locked_tool.is_refused for locked_tool in locked.tools.values())
 
 
+def test_a_refused_tool_that_somebody_selected_is_reported(project: ProjectFiles) -> None:
+    project.settings('[mcp.servers.odd]\ntools = ["get_*"]\n').servers(odd={"command": "x"})
+    build = project.lock(
+        odd=[upstream("get_it", "\u200b"), upstream("get_other"), upstream("drop_it", "\u200b")]
+    ).build()
+    assert [(note.rule.slug, note.severity, note.message) for note in build.notes] == [
+        ("external-tool-refused", "warning", "mcp__odd__get_it: refused by screening: hidden-characters")
+    ]
+    assert list(build.pool.tools) == ["mcp__odd__get_other"]
+
+
 @pytest.mark.parametrize("pair", [("Read", "read"), ("a-b", "a_b"), ("a.b", "a-b")])
 def test_two_names_that_look_alike_are_both_refused(pair: tuple[str, str]) -> None:
     found = screen([upstream(name) for name in pair])
