@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -55,12 +56,21 @@ class ServeOptions:
         self._check_transport()
         self._check_identity()
         self._check_filters()
+        self._check_tree_store()
         object.__setattr__(self, "explorer_prefix", self.explorer_prefix.rstrip("/"))
         if self.log_level is not None and self.log_level.upper() not in LOG_LEVELS:
             raise ValueError(f"Unknown log level: '{self.log_level}'. Must be one of: {', '.join(LOG_LEVELS)}")
         for callback in ("on_startup", "on_shutdown"):
             if not (getattr(self, callback) is None or callable(getattr(self, callback))):
                 raise TypeError(f"{callback} must be callable or None")
+
+    def _check_tree_store(self) -> None:
+        """Here and not at the first call, which would be somebody's."""
+        kind, _, path = self.tree_store.partition(":")
+        if self.tree_store != "memory:" and not (kind == "sqlite" and path):
+            raise ValueError(f"tree_store must be memory: or sqlite:PATH, got '{self.tree_store}'")
+        if path and not Path(path).parent.is_dir():
+            raise ValueError(f"tree_store: there is no directory {Path(path).parent}")
 
     def _check_transport(self) -> None:
         if self.transport not in TRANSPORTS:

@@ -155,6 +155,10 @@ class _Server:
                 yield
             finally:
                 await call_back(self._options.on_shutdown)
+                # Opened here, at the first call; anybody else's registry is theirs to close.
+                if self._surface is not None and "executor" in vars(self):
+                    opened: Any = self.executor.registry
+                    opened.close()
 
     @asynccontextmanager
     async def _following(self) -> AsyncIterator[None]:

@@ -100,3 +100,8 @@ class SurfaceRegistry(Registry):
     def module_ids(self) -> builtins.list[str]:
         self._fill_all()
         return list(super().module_ids)
+
+    def close(self) -> None:
+        """Give back what bundles keep open."""
+        for bundle in self.bundles.values():
+            bundle.close()

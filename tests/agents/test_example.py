@@ -39,14 +39,29 @@ def apcore_mcp(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.fixture(scope="module")
+def time_server_environment() -> Path:
+    """Where the third party's server is installed: apart, since it pins a version of the SDK."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "apcore-mcp-tests" / "mcp-server-time"
+    if not (cache / "bin" / "mcp-server-time").exists():
+        python = str(cache / "bin" / "python")
+        for command in (
+            [sys.executable, "-m", "venv", str(cache)],
+            [python, "-m", "pip", "install", "-qq", "mcp-server-time==2026.10.19"],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+            if done.returncode:
+                reason = f"mcp-server-time cannot be installed here: {done.stderr.strip().splitlines()[-1]}"
+                (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    return cache / "bin"
+
+
 @pytest.fixture
-def time_server() -> str:
-    """The third party's server, which belongs to an environment of its own."""
+def time_server(time_server_environment: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("PATH", f"{time_server_environment}{os.pathsep}{os.environ['PATH']}")
     found = shutil.which("mcp-server-time")
-    if found is None:
-        reason = "the example needs mcp-server-time: uv tool install mcp-server-time==2026.10.19"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    return str(found)
+    assert found is not None
+    return found
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -345,3 +346,16 @@ async def test_two_clients_have_two_sessions() -> None:
     async with http_server(shop()) as url, http_client(url) as first, http_client(url) as second:
         one, two = await asyncio.gather(first.text("math.add", {"a": 1}), second.text("math.add", {"a": 2}))
     assert (one, two) == ('{"total": 2}', '{"total": 3}')
+
+
+@pytest.mark.parametrize(
+    ("store", "message"),
+    [
+        ("nonsense", "tree_store must be memory: or sqlite:PATH, got 'nonsense'"),
+        ("sqlite:", "tree_store must be memory: or sqlite:PATH, got 'sqlite:'"),
+        ("sqlite:no/such/place/tree.db", "tree_store: there is no directory no/such/place"),
+    ],
+)
+def test_a_store_that_cannot_be_is_refused_before_the_server_starts(store: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        serve(Registry(), tree_store=store)
