@@ -46,6 +46,7 @@ format_option = click.option(
     show_default=True,
     help="How to print findings.",
 )
+werror_option = click.option("--werror", is_flag=True, help="Exit with 1 on warnings too.")
 
 
 def selection_options(command: Command) -> Command:
@@ -90,14 +91,15 @@ def selection_options(command: Command) -> Command:
 @out_option
 @selection_options
 @format_option
-def build(source: Path, out: Path, style: str, **given: Any) -> None:
+@werror_option
+def build(source: Path, out: Path, style: str, werror: bool, **given: Any) -> None:
     """Compile SOURCE, an extensions directory or a snapshot, into the directory OUT."""
     with failures_explained(INVALID):
         compilation = _compile(source, out, given)
         compilation.artifacts.write(out)
     _print_findings(compilation.findings, compilation.program.snapshot.root, style)
     click.echo(_summary(compilation, out), err=True)
-    _exit_on_errors(compilation.findings)
+    _exit_on_errors(compilation.findings, werror=werror)
 
 
 @click.command()
@@ -105,7 +107,8 @@ def build(source: Path, out: Path, style: str, **given: Any) -> None:
 @out_option
 @selection_options
 @format_option
-def check(source: Path, out: Path, style: str, **given: Any) -> None:
+@werror_option
+def check(source: Path, out: Path, style: str, werror: bool, **given: Any) -> None:
     """Tell whether OUT is what `build` would write.
 
     Writes nothing.  Exit code 0: current; 1: differs, or SOURCE has errors; 2: could not check.
@@ -120,7 +123,7 @@ def check(source: Path, out: Path, style: str, **given: Any) -> None:
     if difference:
         click.echo(f"{out} differs from {source}; run `apcore-mcp build {source} -o {out}`", err=True)
         sys.exit(INVALID)
-    _exit_on_errors(compilation.findings)
+    _exit_on_errors(compilation.findings, werror=werror)
     click.echo(f"{out} is current", err=True)
 
 
@@ -209,8 +212,8 @@ def _print_findings(findings: Findings, root: Path | None, style: str = "text", 
         click.echo(findings.render(style, base or ""), nl=False, err=err)
 
 
-def _exit_on_errors(findings: Findings) -> None:
-    if findings.failed:
+def _exit_on_errors(findings: Findings, *, werror: bool = False) -> None:
+    if findings.failed or (werror and findings.count(Severity.WARNING)):
         sys.exit(INVALID)
 
 

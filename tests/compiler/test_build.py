@@ -41,6 +41,15 @@ def test_build_says_what_it_wrote_and_check_agrees(tmp_path: Path) -> None:
     assert (checked.exit_code, checked.stderr) == (0, f"{tmp_path / 'out'} is current\n")
 
 
+def test_warnings_fail_a_build_only_when_asked_to(tmp_path: Path) -> None:
+    described = FAREWELL.replace("See a visitor out.", " ")
+    source = extensions(tmp_path / "extensions", hall=described)
+    out = tmp_path / "out"
+    assert [invoke(build, source, "-o", out, *flags).exit_code for flags in ((), ("--werror",))] == [0, 1]
+    assert [invoke(check, source, "-o", out, *flags).exit_code for flags in ((), ("--werror",))] == [0, 1]
+    assert "hall.leave" in (out / "tools.json").read_text(encoding="utf-8")
+
+
 def test_building_again_touches_no_file(source: Path, out: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
     assert invoke(build, source, "-o", out).exit_code == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.house.code_lines import package_lines
 
+from apcore_compiler.agents import agent_rules
 from apcore_compiler.rules import RULES
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,8 @@ PURPOSE = {
 
 
 def rules_table() -> str:
-    rows = [f"| {rule.code} | `{rule.slug}` | {rule.severity.value} | {rule.why} |" for rule in RULES]
+    rules = (*RULES, *agent_rules())
+    rows = [f"| {rule.code} | `{rule.slug}` | {rule.severity.value} | {rule.why} |" for rule in rules]
     return "\n".join(["| code | rule | level | why |", "|---|---|---|---|", *rows])
 
 

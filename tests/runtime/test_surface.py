@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apcore import ACL, Context, Executor
+from apcore import ACL, Context, Executor, Identity
 from apcore.acl import ACLRule
 from apcore.approval import AlwaysDenyHandler, AutoApproveHandler
 from apcore.errors import (
@@ -69,10 +69,11 @@ def surface(extensions: Path, tmp_path: Path) -> Surface:
     return load(tmp_path / "out")
 
 
-def call(executor: Executor, module_id: str, inputs: dict[str, Any]) -> Any:
+def call(executor: Executor, module_id: str, inputs: dict[str, Any], role: str | None = None) -> Any:
     """The answer, or the error in the words a caller sees."""
+    identity = None if role is None else Identity(id="somebody", roles=(role,))
     try:
-        return asyncio.run(executor.call_async(module_id, inputs, Context.create()))
+        return asyncio.run(executor.call_async(module_id, inputs, Context.create(identity=identity)))
     except ModuleError as error:
         return type(error).__name__, error.code, str(error)
 
@@ -128,6 +129,36 @@ def test_a_module_loaded_late_answers_and_fails_as_one_loaded_early(
     forget(extensions)
     late = [call(Executor(load(tmp_path / "out").registry(), approval_handler=approval()), *one) for one in calls]
     assert [value for value in early if isinstance(value, dict)] or calls is BAD_CALLS
+    for one, expected, actual in zip(calls, early, late, strict=True):
+        assert actual == expected, one
+
+
+@requirement("NFR-SEC-001")
+@pytest.mark.parametrize("role", [None, "clerk", "manager"])
+def test_roles_decide_alike_about_modules_loaded_late_and_early(
+    role: str | None, extensions: Path, tmp_path: Path
+) -> None:
+    def acl() -> ACL:
+        everywhere, shelves = ["*"], ["catalogue.*", "reports.*"]
+        return ACL(
+            [
+                ACLRule(callers=["*"], targets=shelves, effect="allow", conditions={"roles": ["clerk", "manager"]}),
+                ACLRule(callers=["*"], targets=everywhere, effect="allow", conditions={"roles": ["manager"]}),
+            ],
+            default_effect="deny",
+        )
+
+    registry = Registry()
+    register_directory(extensions, registry)
+    calls = [*CALLS, *BAD_CALLS]
+    early = [call(Executor(registry, acl=acl(), approval_handler=AutoApproveHandler()), *one, role) for one in calls]
+    built(extensions, tmp_path / "out")
+    forget(extensions)
+    late_registry = load(tmp_path / "out").registry()
+    late = [
+        call(Executor(late_registry, acl=acl(), approval_handler=AutoApproveHandler()), *one, role) for one in calls
+    ]
+    assert {isinstance(value, dict) for value in early} == ({False} if role is None else {True, False})
     for one, expected, actual in zip(calls, early, late, strict=True):
         assert actual == expected, one
 
