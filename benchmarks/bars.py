@@ -48,7 +48,7 @@ BARS = (
     Bar(CALL, (OURS, 1000), (FASTMCP, 1000), 1.3),
     Bar("overhead beyond the Executor", (OURS, 10), (PEER, 10), 0.1),
     Bar("tools/list", (OURS, 1000), (PEER, 1000), 10, at_least=True),
-    Bar("HTTP tools/call 2026-07-28", (OURS2, 1000), (OURS2, 10), 1.3),
+    Bar("tools/call over HTTP, 2026-07-28", (OURS2, 1000), (OURS2, 10), 1.3),
     Bar(START, (OURS2, 1000), ("floor mcp2", 1000), 1.2),
     Bar(START, (OURS2, 1000), (OURS2, 10), 1.3),
     Bar(START, (OURS2, 1000), (PEER, 1000), 6, at_least=True),

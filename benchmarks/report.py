@@ -1,6 +1,8 @@
 """Write the README's table and plot from the samples of a full run."""
 
 import datetime
+import math
+import os
 import platform
 import re
 import statistics
@@ -9,6 +11,8 @@ from pathlib import Path
 from bars import verdicts
 
 ROOT = Path(__file__).parents[1]
+SIZE = 1000
+TITLE = "Seconds from start to the first tools/list, by number of tools"
 README, PLOT = ROOT / "README.md", ROOT / "benchmarks" / "start.svg"
 
 COLOURS = {
@@ -33,26 +37,57 @@ def write_report(samples: Samples) -> None:
 
 
 def table(samples: Samples) -> str:
-    rows = [
-        f"| {text} | {reached} | {bound} | {'met' if met else 'missed' if met is False else '-'} |"
-        for text, reached, bound, met in verdicts(samples)
-    ]
-    machine = f"{platform.machine()}, {_cores()} cores, Python {platform.python_version()}"
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     date = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    head = ["| measured | reached | bar | |", "|---|---|---|---|"]
-    return "\n".join([f"Measured on {date}: {machine}.", "", *head, *rows])
+    return "\n".join(
+        [
+            f"Measured on {date}: {machine}. Milliseconds at {SIZE:,} tools, medians with the spread of the repeats;",
+            "the floor is a bare SDK server with a single tool.",
+            "",
+            *_figures(samples),
+            "",
+            f"![{TITLE}](benchmarks/{PLOT.name})",
+            "",
+            "What has to be reached, as ratios of medians:",
+            "",
+            *_bars(samples),
+        ]
+    )
 
 
-def _cores() -> int:
-    import os
+def _figures(samples: Samples) -> list[str]:
+    metrics = sorted({metric for metric, _, size in samples if size == SIZE})
+    rows = [
+        [metric, *(_cell(metric, samples.get((metric, contestant, SIZE))) for contestant in COLOURS)]
+        for metric in metrics
+    ]
+    return _markdown([["", *COLOURS], ["---"] * (len(COLOURS) + 1), *rows])
 
-    return os.cpu_count() or 1
+
+def _cell(metric: str, values: list[float] | None) -> str:
+    if not values:
+        return ""
+    scale = 1 if metric == "resident MB" else 1000
+    low, middle, high = (_short(value * scale) for value in (min(values), statistics.median(values), max(values)))
+    return f"{middle} ({low}–{high})"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _bars(samples: Samples) -> list[str]:
+    words = {True: "met", False: "missed", None: ""}
+    rows = [[text, reached, bound, words[met]] for text, reached, bound, met in verdicts(samples)]
+    return _markdown([["measured", "reached", "bar", ""], ["---"] * 4, *rows])
+
+
+def _markdown(rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def plot(samples: Samples) -> str:
     """Seconds from spawning a server to its first tools/list, by number of tools; both axes logarithmic."""
-    import math
-
     series: dict[str, list[tuple[int, float]]] = {}
     for (metric, name, size), values in sorted(samples.items()):
         if metric == "start to tools/list":
@@ -66,8 +101,7 @@ def plot(samples: Samples) -> str:
 
     parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 380" font-family="sans-serif" font-size="12">']
     parts.append('<rect width="660" height="380" fill="#ffffff"/>')
-    title = "Seconds from start to the first tools/list, by number of tools"
-    parts.append(f'<text x="60" y="20" font-size="14">{title}</text>')
+    parts.append(f'<text x="60" y="20" font-size="14">{TITLE}</text>')
     for seconds in (0.1, 0.3, 1, 3, 10):
         parts.append(f'<line x1="60" x2="480" y1="{y(seconds):.0f}" y2="{y(seconds):.0f}" stroke="#dddddd"/>')
         parts.append(f'<text x="52" y="{y(seconds) + 4:.0f}" text-anchor="end">{seconds:g}</text>')

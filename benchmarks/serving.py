@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -36,9 +37,13 @@ Samples = dict[tuple[str, str, int], list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Repeats for each number of tools, calls a repeat, and who takes part; over HTTP servers are slow to start."""
+    """Repeats for each number of tools, calls a repeat, and who takes part; over HTTP servers are slow to start.
+
+    `extras` is how many of the repeats also measure HTTP, the Executor's share and the build.
+    """
 
     repeats: dict[int, int]
+    extras: int
     calls: int
     contestants: tuple[str, ...]
     over_http: tuple[str, ...]
@@ -46,12 +51,14 @@ class Plan:
 
 QUICK = Plan(
     repeats={10: 2, 1000: 2},
+    extras=1,
     calls=100,
     contestants=tuple(name for name in CONTESTANTS if name != "fastmcp 3"),
     over_http=("ours mcp2",),
 )
 FULL = Plan(
     repeats={10: 9, 100: 7, 1000: 7, 5000: 3},
+    extras=3,
     calls=300,
     contestants=tuple(CONTESTANTS),
     over_http=tuple(name for name, contestant in CONTESTANTS.items() if contestant.http),
@@ -85,10 +92,8 @@ def measure(contestants: list[Contestant], plan: Plan, directory: Path) -> Sampl
                 # The first round fills byte-code and disk caches, and does not count.
                 kept = samples if repeat else defaultdict(list)
                 _measure_stdio(contestant.name, command, cwd, size, plan.calls, kept)
-                if contestant.name in plan.over_http and size in (10, 1000) and 0 < repeat <= 3:
-                    _measure_http(contestant, command, cwd, size, plan.calls, kept)
-                if size == 10 and 0 < repeat <= 3:
-                    _measure_overhead(contestant, cwd, kept)
+                if 0 < repeat <= plan.extras:
+                    _measure_extras(contestant, command, cwd, size, plan, kept)
     return samples
 
 
@@ -115,6 +120,17 @@ def _measure_stdio(name: str, command: list[str], cwd: Path, size: int, calls: i
         samples["tools/call", name, size].append(_median_of(calls, lambda: client.request_raw("tools/call", call)))
 
 
+def _measure_extras(
+    contestant: Contestant, command: list[str], cwd: Path, size: int, plan: Plan, samples: Samples
+) -> None:
+    if contestant.name in plan.over_http and size in (10, 1000):
+        _measure_http(contestant, command, cwd, size, plan.calls, samples)
+    if contestant.name.startswith(("ours", "apcore-mcp")) and size == 10:
+        _measure_overhead(contestant, cwd, samples)
+    if contestant.name == "ours mcp1":
+        _measure_build(contestant, cwd, size, samples)
+
+
 def _median_of(count: int, action: "object") -> float:
     times = []
     for _ in range(count):
@@ -136,7 +152,7 @@ def _measure_http(
             client.initialize()
             client.call(TOOL, ARGUMENTS)
             median = _median_of(calls // 2, lambda client=client: client.call(TOOL, ARGUMENTS))  # type: ignore[misc]
-            samples[f"HTTP tools/call {version}", contestant.name, size].append(median)
+            samples[f"tools/call over HTTP, {version}", contestant.name, size].append(median)
             client.close()
 
 
@@ -166,20 +182,26 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 
 def _measure_overhead(contestant: Contestant, cwd: Path, samples: Samples) -> None:
-    """What a call costs in memory beyond the Executor; only servers that have one."""
-    if not contestant.name.startswith(("ours", "apcore-mcp")):
-        return
+    """What a call costs in memory beyond the Executor."""
     command = [str(contestant.python()), str(OVERHEAD), str(cwd / "extensions")]
     output = subprocess.run(command, env=clean_environment(), cwd=cwd, capture_output=True, text=True, check=True)
     samples["overhead beyond the Executor", contestant.name, 10].append(float(output.stdout))
 
 
+def _measure_build(contestant: Contestant, cwd: Path, size: int, samples: Samples) -> None:
+    command = [str(contestant.python()), "-m", "apcore_mcp", "build", "extensions", "-o", "rebuilt"]
+    started = time.perf_counter()
+    subprocess.run(command, env=clean_environment(), cwd=cwd, capture_output=True, check=True)
+    samples["build", contestant.name, size].append(time.perf_counter() - started)
+    shutil.rmtree(cwd / "rebuilt")
+
+
 def print_samples(samples: Samples) -> None:
-    print(f"\n{'metric':<30} {'tools':>6} {'contestant':<20} {'median':>10} {'spread':>21}")
+    print(f"\n{'metric':<32} {'tools':>6} {'contestant':<20} {'median':>10} {'spread':>21}")
     for (metric, name, size), values in sorted(samples.items()):
         scale, unit = (1, "MB") if metric == "resident MB" else (1000, "ms")
         spread = f"{min(values) * scale:.2f}-{max(values) * scale:.2f}"
-        print(f"{metric:<30} {size:>6} {name:<20} {statistics.median(values) * scale:>7.2f} {unit} {spread:>21}")
+        print(f"{metric:<32} {size:>6} {name:<20} {statistics.median(values) * scale:>7.2f} {unit} {spread:>21}")
 
 
 if __name__ == "__main__":

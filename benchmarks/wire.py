@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 ARGUMENTS = {"customer": "ACME", "quantity": 3, "price": 2.5, "currency": "EUR"}
+# Answers of a megabyte, read in the default 8 kB, would time the client.
+READ_SIZE = 2**20
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -34,6 +36,7 @@ class StdioClient:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            bufsize=READ_SIZE,
         )
         self._number = 0
 

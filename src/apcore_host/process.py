@@ -83,8 +83,9 @@ def leave() -> None:
 
 def bind(host: str, port: int) -> socket.socket:
     """Listen before anything starts, so that a port in use is an `OSError` of the caller's."""
-    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, kind)
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    # asyncio sends small answers at once (TCP_NODELAY) only on sockets that say they speak TCP.
+    listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)

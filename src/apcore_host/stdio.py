@@ -178,7 +178,7 @@ def _prebuilt(body: Any) -> bytes | None:
     rest = json.dumps({key: value for key, value in result.items() if key != "tools"}, separators=(",", ":"))
     joint = "," if len(rest) > 2 else ""
     head = f'{{"jsonrpc":"2.0","id":{json.dumps(body.id)},"result":{rest[:-1]}{joint}"tools":'
-    return head.encode() + tools.json + b"}}\n"
+    return b"".join((head.encode(), tools.json, b"}}\n"))
 
 
 @asynccontextmanager

@@ -39,7 +39,7 @@ def test_the_wheel_builds_the_example(wheel: Path, tmp_path: Path) -> None:
         f"main(['build', {str(ROOT / 'examples' / 'extensions')!r}, '-o', {str(out)!r}])\n"
     )
     result = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
     )
     assert result.returncode == 0, result.stderr
     assert (out / "tools.json").read_bytes() == (ROOT / "generated" / "tools.json").read_bytes()

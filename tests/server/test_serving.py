@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import logging
 import re
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.server.clients import connected, http_client, http_server, listening
 from tests.server.modules import Add, registry_of, returning, shop
 
 import apcore_mcp
+from apcore_host.process import bind
 from apcore_mcp import async_serve, serve
 from apcore_mcp.serving import ServeOptions
 
@@ -299,6 +301,24 @@ async def test_metrics_are_off_unless_asked_for_and_count_calls() -> None:
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert 'apcore_module_calls_total{module_id="math.add",status="success"} 1' in answer.text
+
+
+@pytest.mark.anyio
+async def test_small_answers_do_not_wait_for_the_clients_acknowledgement() -> None:
+    accepted: list[int] = []
+
+    class Connection(asyncio.Protocol):
+        def connection_made(self, transport: Any) -> None:
+            connection = transport.get_extra_info("socket")
+            accepted.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            transport.close()
+
+    with bind("127.0.0.1", 0) as listener:
+        async with await asyncio.get_running_loop().create_server(Connection, sock=listener):
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            await reader.read()
+            writer.close()
+    assert accepted == [1]
 
 
 @pytest.mark.anyio
