@@ -66,7 +66,7 @@ def _read_index(generated: Path) -> dict[str, Any]:
     try:
         index: dict[str, Any] = json.loads((generated / INDEX).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise StaleBuild(f"{generated} holds no agents; run `apcore-mcp build`") from error
+        raise StaleBuild(f"{generated} holds no agents: give the settings an [agents] table and build again") from error
     if index.get("version") != INDEX_VERSION:
         raise StaleBuild(f"{generated} was built by another version; run `apcore-mcp build`")
     return index

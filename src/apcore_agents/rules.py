@@ -15,11 +15,14 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
+    """`fixed`: there is no safe reading of the fault, so no setting softens it."""
+
     code: str
     slug: str
     severity: Severity
     why: str
     help: str
+    fixed: bool = False
 
 
 TOOL_UNKNOWN = Rule(
@@ -91,6 +94,7 @@ NAME_COLLISION = Rule(
     "error",
     "Two tools with names that differ only in case, dots or dashes are taken for each other.",
     "Rename one of them; names that begin with mcp__ belong to external tools.",
+    fixed=True,
 )
 SUB_AGENT_EXCEEDS = Rule(
     "APC611",
@@ -98,6 +102,7 @@ SUB_AGENT_EXCEEDS = Rule(
     "error",
     "An agent that may start another one has, in effect, the other one's tools too.",
     "Give the parent the tools named, or take them from the sub-agent.",
+    fixed=True,
 )
 SPAWN_UNKNOWN = Rule(
     "APC612",
@@ -105,6 +110,7 @@ SPAWN_UNKNOWN = Rule(
     "error",
     "An agent can start only agents that exist.",
     "Correct the name in `spawn`, or remove it.",
+    fixed=True,
 )
 SPAWN_LIMIT = Rule(
     "APC613",
@@ -140,6 +146,7 @@ SECRET_LITERAL = Rule(
     "error",
     "A credential in a configuration file is in the hands of everyone who can read the repository.",
     "Write secret://name or ${VARIABLE} in its place, and revoke the credential.",
+    fixed=True,
 )
 PRIVATE_NETWORK = Rule(
     "APC618",
@@ -178,9 +185,6 @@ RULES: tuple[Rule, ...] = (
     HINTS_TRUSTED,
 )
 
-# What only weakens a guard becomes a warning without `strict`; what has no safe reading stays an error.
-_ALWAYS_ERRORS = {NAME_COLLISION.slug, SUB_AGENT_EXCEEDS.slug, SPAWN_UNKNOWN.slug, SECRET_LITERAL.slug}
-
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -213,7 +217,7 @@ class Notes:
         self._found.add(Note(rule, self._severity(rule), message, file, agent))
 
     def _severity(self, rule: Rule) -> Severity:
-        softened = rule.severity == "error" and not self._strict and rule.slug not in _ALWAYS_ERRORS
+        softened = rule.severity == "error" and not self._strict and not rule.fixed
         return "warning" if softened else rule.severity
 
     def __iter__(self) -> Iterator[Note]:

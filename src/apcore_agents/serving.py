@@ -46,7 +46,7 @@ def run_agent(surface: Surface, agent: str, options: ServeOptions, **how: Any) -
     """Serve one agent over stdio until the client leaves or a signal arrives; `how` is given to `load_runtime`."""
     configure_logging(options.log_level)
     with claim_streams() as streams:
-        runtime = load_runtime(surface.directory, surface.registry(), **how)
+        runtime = load_runtime(surface.directory, surface.registry(options.bundles), **how)
         one = agent_endpoint(runtime, _known(runtime, agent), options, surface.docs, prebuilt=True)
         run_until_stopped(lambda stop: _over_stdio(runtime, one, streams, stop))
 
@@ -153,7 +153,7 @@ def _for_agent(options: ServeOptions, agent: str) -> ServeOptions:
 @asynccontextmanager
 async def with_agents(app: "ASGIApp", surface: Surface, options: ServeOptions) -> AsyncIterator["ASGIApp"]:
     """An application that has the agents of a build beside its own paths."""
-    runtime = load_runtime(surface.directory, surface.registry())
+    runtime = load_runtime(surface.directory, surface.registry(options.bundles))
     async with agent_endpoints(runtime, options, surface.docs) as paths:
 
         async def run(scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -166,7 +166,7 @@ async def with_agents(app: "ASGIApp", surface: Surface, options: ServeOptions) -
 @asynccontextmanager
 async def agents_app(surface: Surface, options: ServeOptions, **how: Any) -> AsyncIterator["ASGIApp"]:
     """An application that has the agents of a build, and nothing else; `how` is given to `load_runtime`."""
-    runtime = load_runtime(surface.directory, surface.registry(), **how)
+    runtime = load_runtime(surface.directory, surface.registry(options.bundles), **how)
     async with agent_endpoints(runtime, options, surface.docs) as paths:
         yield paths
 
@@ -174,7 +174,7 @@ async def agents_app(surface: Surface, options: ServeOptions, **how: Any) -> Asy
 def run_agents(surface: Surface, agent: str, options: ServeOptions, **how: Any) -> None:
     """Serve one agent, or `*` for all, over HTTP until a signal arrives."""
     configure_logging(options.log_level)
-    runtime = load_runtime(surface.directory, surface.registry(), **how)
+    runtime = load_runtime(surface.directory, surface.registry(options.bundles), **how)
     chosen = list(runtime.agents) if agent == "*" else [_known(runtime, agent)]
 
     async def serve(stop: asyncio.Event) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 from apcore_compiler.artifacts import Artifact
 from apcore_compiler.findings import Findings
 from apcore_compiler.program import Program, Tool
-from apcore_compiler.rules import Rule, Severity
+from apcore_compiler.rules import as_rule
 from apcore_compiler.settings import BadSettings
 from apcore_compiler.snapshot import relative_path
 
-__all__ = ["agent_rules", "compile_agents"]
+__all__ = ["compile_agents"]
 
 
 def compile_agents(config: Path, program: Program, out: Path, findings: Findings) -> Iterator[Artifact]:
@@ -24,17 +24,9 @@ def compile_agents(config: Path, program: Program, out: Path, findings: Findings
     except _package("settings").BadProject as error:
         raise BadSettings(str(error)) from error
     for note in built.notes:
-        findings.add(_rule(note.rule, note.severity), note.message, file=_place(note.file, config, program))
+        findings.add(as_rule(note.rule, note.severity), note.message, file=_place(note.file, config, program))
     for artifact in built.artifacts:
         yield Artifact(artifact.path, artifact.text)
-
-
-def agent_rules() -> tuple[Rule, ...]:
-    """The rules about agents; none where what they need is not installed."""
-    try:
-        return tuple(_rule(rule, rule.severity) for rule in _package("rules").RULES)
-    except ImportError:
-        return ()
 
 
 def _package(module: str) -> Any:
@@ -45,10 +37,6 @@ def _local_tool(tool: Tool) -> Any:
     declared = tool.record.dependencies
     ids = tuple(str(each["module_id"]) for each in declared if isinstance(each, dict) and "module_id" in each)
     return _package("tools").LocalTool(tool.mcp, tool.record.module_id, ids)
-
-
-def _rule(rule: Any, severity: str) -> Rule:
-    return Rule(rule.code, rule.slug, Severity(severity), rule.why, rule.help)
 
 
 def _place(file: str, config: Path, program: Program) -> str:

@@ -9,7 +9,6 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from apcore_compiler.agents import agent_rules
 from apcore_compiler.artifacts import NotOurs
 from apcore_compiler.bundles import BUNDLES
 from apcore_compiler.compile import Compilation, analyse, compile_snapshot
@@ -17,7 +16,7 @@ from apcore_compiler.emit.tools import PROVIDERS, provider_tools
 from apcore_compiler.findings import FORMATS, Findings
 from apcore_compiler.format import FormatterFailed
 from apcore_compiler.progress import loading_bar
-from apcore_compiler.rules import RULES, Severity
+from apcore_compiler.rules import RULES, Severity, agent_rules
 from apcore_compiler.settings import BadSettings, Settings, defines_agents, find_settings, read_settings
 from apcore_compiler.snapshot import BadSource, Snapshot, read_source, relative_path
 from apcore_compiler.tokens import count_tokens

@@ -1,13 +1,15 @@
 """The catalogue of faults the compiler reports.
 
 A rule names the fault, so that "allow description-missing" reads well.  Codes by stage:
-APC0xx loading, 1xx names, 2xx schemas, 3xx text, 5xx policy.
+APC0xx loading, 1xx names, 2xx schemas, 3xx text, 5xx policy; 6xx are about agents, and stand in `apcore_agents`.
 """
 
+import importlib
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-__all__ = ["RULES", "Rule", "Severity"]
+__all__ = ["RULES", "Rule", "Severity", "agent_rules", "as_rule"]
 
 
 class Severity(StrEnum):
@@ -20,11 +22,14 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
+    """`fixed`: its level cannot be changed."""
+
     code: str
     slug: str
     severity: Severity
     why: str
     help: str
+    fixed: bool = False
 
 
 MODULE_LOAD_FAILED = Rule(
@@ -174,3 +179,17 @@ RULES: tuple[Rule, ...] = (
     DESCRIPTION_TOO_LONG,
     ANNOTATIONS_CONTRADICT,
 )
+
+
+def agent_rules() -> tuple[Rule, ...]:
+    """The rules about agents; none where what they need is not installed."""
+    try:
+        catalogue = importlib.import_module("apcore_agents.rules").RULES
+    except ImportError:
+        return ()
+    return tuple(as_rule(rule, rule.severity) for rule in catalogue)
+
+
+def as_rule(rule: Any, severity: str) -> Rule:
+    """A rule of `apcore_agents` as one of the compiler's."""
+    return Rule(rule.code, rule.slug, Severity(severity), rule.why, rule.help, rule.fixed)

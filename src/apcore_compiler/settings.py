@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from apcore_compiler.bundles import BUNDLES
-from apcore_compiler.rules import RULES, Severity
+from apcore_compiler.rules import RULES, Severity, agent_rules
 
 __all__ = ["BadSettings", "Settings", "defines_agents", "find_settings", "read_settings"]
 
@@ -71,10 +71,11 @@ def _key(field_name: str) -> str:
 
 
 def _rule_problems(levels: dict[str, str]) -> list[tuple[bool, str]]:
-    slugs = {rule.slug for rule in RULES}
+    known = {rule.slug: rule for rule in (*RULES, *(agent_rules() if levels else ()))}
     allowed = ("off", *(severity.value for severity in Severity))
     return [
-        *((slug not in slugs, f"there is no rule {slug!r}; see `apcore-mcp rules`") for slug in levels),
+        *((slug not in known, f"there is no rule {slug!r}; see `apcore-mcp rules`") for slug in levels),
+        *((slug in known and known[slug].fixed, f"rule {slug!r} is always an error") for slug in levels),
         *(
             (level not in allowed, f"rule {slug!r}: {level!r} is not off, info, warning or error")
             for slug, level in levels.items()

@@ -1,5 +1,6 @@
 """What is known of a failed call: whether it was meant for the caller, how the module puts it, what the log is told."""
 
+import json
 import logging
 import traceback
 from collections.abc import Iterable
@@ -7,7 +8,7 @@ from typing import Any
 
 from apcore_host.sensitive import scrub
 
-__all__ = ["is_unexpected", "log_failure", "public_details", "restated"]
+__all__ = ["guidance", "is_unexpected", "log_failure", "public_details", "restated"]
 
 # Details that tell a client how to go on.  Every other detail may name callers, paths or rules.
 PUBLIC = {
@@ -57,7 +58,18 @@ def public_details(error: Any, secrets: Iterable[str]) -> dict[str, Any]:
     if type(error) is not ModuleError and _is_apcores(error):
         return {}
     known = {name: value for name, value in error.details.items() if name in PUBLIC and _is_plain(value)}
+    if error.ai_guidance:
+        known["aiGuidance"] = error.ai_guidance
     return {name: _scrubbed(value, secrets) for name, value in known.items()}
+
+
+def guidance(error: BaseException, known: dict[str, Any]) -> list[str]:
+    """What is `known` of an error as a text beside the first one, where the module explains it to the model.
+
+    Hosts show a model the texts of a result, and keep `_meta` to themselves.
+    """
+    explained = getattr(error, "ai_guidance", None) and "aiGuidance" in known
+    return [json.dumps(known, ensure_ascii=False)] if explained else []
 
 
 def _is_plain(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """What can be chosen about a server, in one record."""
 
+import importlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,13 +51,14 @@ class ServeOptions:
     token_verifier: Any = None
     auth: Any = None
     tree_store: str = _option("memory:", "Where the tree tools keep their data: memory: or sqlite:PATH.")
+    tree_config: str | None = _option(None, "TOML file: the tree's payload types, rulesets, limits, read-only mode.")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transport", self.transport.lower())
         self._check_transport()
         self._check_identity()
         self._check_filters()
-        self._check_tree_store()
+        self._check_tree()
         object.__setattr__(self, "explorer_prefix", self.explorer_prefix.rstrip("/"))
         if self.log_level is not None and self.log_level.upper() not in LOG_LEVELS:
             raise ValueError(f"Unknown log level: '{self.log_level}'. Must be one of: {', '.join(LOG_LEVELS)}")
@@ -64,13 +66,22 @@ class ServeOptions:
             if not (getattr(self, callback) is None or callable(getattr(self, callback))):
                 raise TypeError(f"{callback} must be callable or None")
 
-    def _check_tree_store(self) -> None:
+    @property
+    def bundles(self) -> dict[str, dict[str, str]]:
+        """What the tools that come with apcore-mcp are opened with, by bundle."""
+        config = {"config": self.tree_config} if self.tree_config else {}
+        return {"tree": {"store": self.tree_store, **config}}
+
+    def _check_tree(self) -> None:
         """Here and not at the first call, which would be somebody's."""
         kind, _, path = self.tree_store.partition(":")
         if self.tree_store != "memory:" and not (kind == "sqlite" and path):
             raise ValueError(f"tree_store must be memory: or sqlite:PATH, got '{self.tree_store}'")
         if path and not Path(path).parent.is_dir():
             raise ValueError(f"tree_store: there is no directory {Path(path).parent}")
+        if self.tree_config is not None:
+            # The tree is an extra, and its own to understand.
+            importlib.import_module("apcore_tree.configuration").read_configuration(Path(self.tree_config))
 
     def _check_transport(self) -> None:
         if self.transport not in TRANSPORTS:

@@ -98,8 +98,7 @@ class _Server:
         from apcore_host.governance import PublishedSchemas, governed_executor
         from apcore_mcp.helpers import elicit
 
-        stores = {"tree": self._options.tree_store}
-        source = self._surface.registry(stores) if self._surface is not None else self._source
+        source = self._surface.registry(self._options.bundles) if self._surface is not None else self._source
         executor = source if isinstance(source, Executor) else governed_executor(source, elicit)
         if self._options.validate_inputs:
             executor.use(PublishedSchemas(self.service.input_schema))

@@ -72,7 +72,7 @@ class Dispatcher:
         else:
             given = remove_nulls(arguments, tool["inputSchema"]) if tool else arguments
             result = await self._router.handle_call(module_id, given, Unattended(), self._identity)
-        return str(result["content"][0]["text"])
+        return "\n".join(content["text"] for content in result["content"])
 
 
 def _arguments(text: str) -> dict[str, Any] | None:

@@ -17,8 +17,7 @@ class Bundle(Protocol):
     def close(self) -> None: ...
 
 
-def open_bundle(name: str, store: str | None = None) -> Bundle:
-    """Open a bundle by the name it was compiled in under; `store` says where it keeps its data."""
-    package = importlib.import_module(f"apcore_{name}.bundle")
-    bundle: Bundle = package.open_bundle(store) if store else package.open_bundle()
+def open_bundle(name: str, options: Mapping[str, str]) -> Bundle:
+    """Open a bundle by the name it was compiled in under; the options are its own."""
+    bundle: Bundle = importlib.import_module(f"apcore_{name}.bundle").open_bundle(**options)
     return bundle

@@ -16,10 +16,10 @@ from apcore_runtime.surface import Surface
 class SurfaceRegistry(Registry):
     """apcore's Registry, filled on demand: by name for a call, whole for an enumeration."""
 
-    def __init__(self, surface: Surface, stores: Mapping[str, str]) -> None:
+    def __init__(self, surface: Surface, options: Mapping[str, Mapping[str, str]]) -> None:
         super().__init__()
         self._surface = surface
-        self.bundles = {name: open_bundle(name, stores.get(name)) for name in surface.bundles}
+        self.bundles = {name: open_bundle(name, options.get(name, {})) for name in surface.bundles}
         self._pending = set(surface.names)
         self._fill_lock = threading.RLock()
 

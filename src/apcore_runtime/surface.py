@@ -102,11 +102,14 @@ class Surface:
         names: tuple[str, ...] = self.package.BUNDLES
         return names
 
-    def registry(self, stores: Mapping[str, str] | None = None) -> "SurfaceRegistry":
-        """A registry whose modules are loaded at their first call; `stores` says where bundles keep their data."""
+    def registry(self, options: Mapping[str, Mapping[str, str]] | None = None) -> "SurfaceRegistry":
+        """A registry whose modules are loaded at their first call.
+
+        `options` are those of bundled tools, such as `{"tree": {"store": "sqlite:tree.db"}}`.
+        """
         from apcore_runtime.registry import SurfaceRegistry
 
-        return SurfaceRegistry(self, stores or {})
+        return SurfaceRegistry(self, options or {})
 
     def warn_if_changed(self, file: str, digest: str) -> None:
         """Log that a module's file is not the one that was compiled."""

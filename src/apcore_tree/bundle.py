@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from apcore.acl import ACLRule
 from apcore.executor import Executor
 
 from apcore_tree.access import tree_rules
+from apcore_tree.configuration import Configuration, read_configuration
 from apcore_tree.modules import TreeModule, tree_modules
 from apcore_tree.pipeline import install_tree
 from apcore_tree.service import TreeService
@@ -36,7 +38,10 @@ class TreeBundle:
         self.service.close()
 
 
-def open_bundle(store: str = "memory:") -> TreeBundle:
-    """Open the tree kept in `memory:` or `sqlite:PATH`."""
-    service = TreeService(open_store(store))
+def open_bundle(store: str = "memory:", config: str | None = None) -> TreeBundle:
+    """Open the tree kept in `memory:` or `sqlite:PATH`, as the TOML file `config` wants it."""
+    chosen = read_configuration(Path(config)) if config else Configuration()
+    service = TreeService(
+        open_store(store), settings=chosen.settings, payload_types=chosen.payload_types, rulesets=chosen.rulesets
+    )
     return TreeBundle(service, tree_modules(service))

@@ -47,6 +47,7 @@ class TreeError(ModuleError):
             message=message,
             details={name: value for name, value in details.items() if value is not None},
             suggestion=details.get("suggestion"),
+            ai_guidance=message,
         )
 
 
@@ -104,6 +105,8 @@ def as_tree_error(error: BaseException) -> TreeError:
     if isinstance(error, TreeError):
         return error
     known = _translate(error)
+    # What apcore says is for its caller; it may name call chains and rules.
+    known.ai_guidance = None
     known.trace_id = getattr(error, "trace_id", None)
     known.__cause__ = error
     return known

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.agents.support import ProjectFiles, slugs
+from tests.compiler.running import extensions, run
 
 from apcore_agents.project import read_project
 from apcore_agents.servers import StdioServer, VariableUnset, expand, read_servers
@@ -232,3 +233,13 @@ def test_the_fingerprint_follows_grants_and_not_prompts(project: ProjectFiles) -
     prompt = json.dumps({"name": "a", "tools": ["x"]})
     assert project.write("agents/a.md", f"---\n{prompt}\n---\nOther words.\n").read().fingerprint == before
     assert project.agent("a", ["x", "y"]).read().fingerprint != before
+
+
+@pytest.mark.parametrize(("level", "code"), [("error", 1), ("off", 0)])
+def test_a_rule_about_agents_has_the_level_that_the_settings_give_it(level: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "clerk.md").write_text("---\nname: clerk\ntools: [desk.gret]\n---\n", encoding="utf-8")
+    settings = f'[agents]\n[rules]\nagent-tool-unknown = "{level}"\n'
+    (tmp_path / "apcore-mcp.toml").write_text(settings, encoding="utf-8")
+    built = run("build", extensions(tmp_path / "extensions"), "-o", tmp_path / "out", cwd=tmp_path)
+    assert (built.returncode, f"{level}[APC601]" in built.stdout + built.stderr) == (code, level != "off")

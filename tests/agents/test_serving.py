@@ -12,8 +12,10 @@ from mcp.server.auth.provider import AccessToken
 from tests.agents.running import SECRET, build, registry, run, with_external
 from tests.agents.servers import until
 from tests.agents.support import ProjectFiles, upstream
+from tests.compiler.running import extensions
+from tests.compiler.running import run as command
 from tests.requirements import requirement
-from tests.server.clients import http_client, listening
+from tests.server.clients import http_client, listening, stdio_connection
 
 from apcore_agents.approvals import ApprovalLedger
 from apcore_agents.loading import load_runtime
@@ -372,3 +374,24 @@ def test_tree_tools_are_pool_tools_like_any_other(project: ProjectFiles) -> None
     assert len([name for name in built.pool.tools if name.startswith("tree.")]) >= 40
     assert built.agents["a"].root
     assert all(name.startswith("tree.get_") for name in built.agents["a"].root)
+
+
+@requirement("POOL-001")
+def test_an_agent_keeps_its_tree_where_the_server_is_told(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "planner.md").write_text('---\nname: planner\ntools: ["tree.*"]\n---\n', encoding="utf-8")
+    (tmp_path / "apcore-mcp.toml").write_text('with = ["tree"]\n[agents]\n', encoding="utf-8")
+    built = command("build", extensions(tmp_path / "extensions"), "-o", tmp_path / "out", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    serve = ["-m", "apcore_mcp", "serve", str(tmp_path / "out"), "--agent", "planner", "--log-level", "ERROR"]
+    serve += ["--tree-store", f"sqlite:{tmp_path / 'tree.db'}"]
+    leaf = {"parentNodeId": "root", "payloadType": "object", "payloadProps": {"Name": "leaf"}}
+
+    async def work() -> None:
+        for nodes in (1, 2):
+            async with stdio_connection(*serve) as client:
+                status = (await client.call("tree.get_status"))["structuredContent"]
+                assert status["nodeCount"] == nodes
+                await client.call("tree.add_child", {**leaf, "versionToken": status["version"]})
+
+    run(work())

@@ -9,11 +9,10 @@ import pytest
 from tests.compiler.running import extensions, invoke
 
 from apcore_compiler import rules
-from apcore_compiler.agents import agent_rules
 from apcore_compiler.commands import build
 from apcore_compiler.commands import rules as list_rules
 from apcore_compiler.findings import FORMATS, Findings
-from apcore_compiler.rules import RULES, Severity
+from apcore_compiler.rules import RULES, Severity, agent_rules
 
 FOUND = [
     (rules.DESCRIPTION_MISSING, "desk.hum has no description", "desk.hum", "desk/hum.py", 3),

@@ -101,6 +101,7 @@ def test_rules_change_what_a_finding_is_worth(project: Path) -> None:
         ("refs = 'drop'", "refs must be 'inline' or 'keep'"),
         ("strict = 'maybe'", "strict must be true, false or 'auto'"),
         ("strict = 1", "strict must be a bool, not 1"),
+        ("rules = {secret-literal = 'off'}", "rule 'secret-literal' is always an error"),
         ("rules = {nonsense = 'off'}", "there is no rule 'nonsense'; see `apcore-mcp rules`"),
         ("rules = {strict-lossy = 'loud'}", "rule 'strict-lossy': 'loud' is not off, info, warning or error"),
         ("rules = {strict-lossy = 3}", "rule 'strict-lossy': 3 is not off, info, warning or error"),

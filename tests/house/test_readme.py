@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.house.code_lines import package_lines
 
-from apcore_compiler.agents import agent_rules
-from apcore_compiler.rules import RULES
+from apcore_compiler.rules import RULES, agent_rules
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -1,5 +1,6 @@
 """The texts of section 7.5, and what a client is never told."""
 
+import json
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tests.requirements import requirement
 from tests.server.clients import connected
 from tests.server.modules import Account, Add, Function, Secret, Sum, raising, registry_of, returning
 
+from apcore_host.sensitive import MASK
 from apcore_mcp.server.errors import ErrorMapper
 
 WIDTH = {"field": "width", "code": "int_type", "message": "Input should be a valid integer"}
@@ -130,6 +132,32 @@ def test_what_helps_a_program_to_go_on_is_in_meta_and_nothing_else_is() -> None:
         "currentVersion": 7,
         "retryAfter": 1.5,
     }
+
+
+def test_guidance_that_a_module_gives_reaches_the_model_as_a_second_text() -> None:
+    error = ModuleError(
+        code="conflict",
+        message="lost to caller root",
+        details={"currentVersion": "t7", "caller_id": "root"},
+        retryable=True,
+        ai_guidance="Read the order again; hunter2 has changed it.",
+    )
+    result = ErrorMapper().to_mcp_error(error, secrets=["hunter2"])
+    first, second = (content["text"] for content in result["content"])
+    assert first == "Module error: conflict"
+    assert json.loads(second) == result["_meta"]["apcore/error"]
+    assert json.loads(second) == {
+        "code": "conflict",
+        "retryable": True,
+        "currentVersion": "t7",
+        "aiGuidance": f"Read the order again; {MASK} has changed it.",
+    }
+
+
+def test_what_apcore_says_of_its_own_errors_stays_one_text() -> None:
+    error = ConfigError(message="secret path /etc/app.toml", ai_guidance="Look into /etc/app.toml")
+    result = ErrorMapper().to_mcp_error(error)
+    assert [content["text"] for content in result["content"]] == ["Module error: CONFIG_INVALID"]
 
 
 @requirement("FR-ERROR-011")

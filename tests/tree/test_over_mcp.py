@@ -396,6 +396,10 @@ def test_a_conflict_over_mcp_says_on_the_wire_how_to_go_on() -> None:
     assert result["isError"] is True
     assert "structuredContent" not in result
     assert (told["code"], told["retryable"]) == ("conflict", True)
+    # A host shows its model the texts alone.
+    code, explanation = (content["text"] for content in result["content"])
+    assert (code, json.loads(explanation)) == ("Module error: conflict", told)
+    assert told["aiGuidance"]
     assert call("tag_node", nodeId=room, tags=["late"], versionToken=told["currentVersion"])["tags"] == ["late"]
 
 
@@ -421,7 +425,7 @@ async def test_a_tree_in_a_file_outlives_its_server(compiled: Path, tmp_path: Pa
 
 def test_a_closed_bundle_leaves_its_file_to_the_next(tmp_path: Path) -> None:
     for tag in ("first", "second"):
-        bundle = open_bundle("tree", f"sqlite:{tmp_path / 'tree.db'}")
+        bundle = open_bundle("tree", {"store": f"sqlite:{tmp_path / 'tree.db'}"})
         call = Direct(bundle.modules["tree.get_status"].service)
         assert call("get_status")["readOnly"] is False
         call.change("tag_node", nodeId="root", tags=[tag])

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from apcore_host.failures import is_unexpected, public_details
+from apcore_host.failures import guidance, is_unexpected, public_details
 from apcore_host.sensitive import MASK, scrub
 
 # Set by apcore for whoever raises it: the message may name rules, callers or call chains.
@@ -36,16 +36,16 @@ class ErrorMapper:
             return error_result(INTERNAL, code="GENERAL_INTERNAL_ERROR", traceId=getattr(error, "trace_id", None))
         is_internal = not isinstance(error, ModuleError) or is_unexpected(error)
         text = INTERNAL if is_internal else _text(error, secrets, missing or {})
-        public = public_details(detail, secrets)
-        return error_result(text, code=detail.code, retryable=detail.retryable, traceId=detail.trace_id, **public)
+        known = {"code": detail.code, "retryable": detail.retryable, **public_details(detail, secrets)}
+        return error_result(text, *guidance(error, known), traceId=detail.trace_id, **known)
 
     def not_found(self, tool: str) -> dict[str, Any]:
         return error_result(f"Module not found: {tool}", code="MODULE_NOT_FOUND", retryable=False)
 
 
-def error_result(text: str, **detail: Any) -> dict[str, Any]:
+def error_result(*texts: str, **detail: Any) -> dict[str, Any]:
     known = {name: value for name, value in detail.items() if value is not None}
-    return {"content": [text_content(text)], "isError": True, "_meta": {"apcore/error": known}}
+    return {"content": [text_content(text) for text in texts], "isError": True, "_meta": {"apcore/error": known}}
 
 
 def text_content(text: str) -> dict[str, str]:
