@@ -144,11 +144,11 @@ class Ours:
 def race_builds() -> dict[str, dict[str, float]]:
     """Each builds in a heap that holds nothing else."""
     libraries = (Ours, *PEERS)
-    built = race({library.name: lambda library=library: library().build() for library in libraries}, 5)  # type: ignore[misc]
+    built = race({library.name: lambda library=library: library().build() for library in libraries}, 9)  # type: ignore[misc]
     ours = Ours()
     ours.build()
     rows = ours.rows()
-    return {"build": built, "bulk load": race({ours.name: lambda: ours.load(rows)}, 5)}
+    return {"build": built, "bulk load": race({ours.name: lambda: ours.load(rows)}, 9)}
 
 
 def race_libraries() -> dict[str, dict[str, float]]:

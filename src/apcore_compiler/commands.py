@@ -1,5 +1,6 @@
 """The compiler's commands."""
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -176,7 +177,10 @@ def _compile(source: Path, out: Path, given: dict[str, Any]) -> Compilation:
 
 def _read(source: Path) -> Snapshot:
     with loading_bar() as progress:
-        return read_source(source, progress)
+        taken = read_source(source, progress)
+    # What was loaded stays until the process ends; the collector need not go through it then.
+    gc.freeze()
+    return taken
 
 
 def _settings(config: Path | None, given: dict[str, Any]) -> Settings:

@@ -13,7 +13,7 @@ from apcore_compiler.format import format_artifacts
 from apcore_compiler.lower import lower
 from apcore_compiler.program import Program
 from apcore_compiler.settings import Settings
-from apcore_compiler.snapshot import Snapshot, relative_path, with_bundles
+from apcore_compiler.snapshot import Snapshot, collector_paused, relative_path, with_bundles
 
 __all__ = ["Compilation", "analyse", "compile_snapshot"]
 
@@ -25,6 +25,7 @@ class Compilation:
     findings: Findings
 
 
+@collector_paused()
 def compile_snapshot(snapshot: Snapshot, settings: Settings, out: Path, agents: Path | None = None) -> Compilation:
     """Compile for the directory `out`, of which nothing but the way back to the sources is used.
 

@@ -153,7 +153,7 @@ def take_snapshot(source: Path | Registry, progress: Progress | None = None) -> 
     failures: list[LoadFailure] = []
     sources: dict[str, str] = {}
     files = scan_directory(source)
-    with _undisturbed():
+    with collector_paused(), _no_byte_code():
         for number, file in enumerate(files):
             found, broken = _record_file(file)
             records += found
@@ -165,17 +165,26 @@ def take_snapshot(source: Path | Registry, progress: Progress | None = None) -> 
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Load without the collector, which would find nothing to drop, and without byte code beside the sources."""
-    collected, unwritten = gc.isenabled(), sys.dont_write_bytecode
+def collector_paused() -> Iterator[None]:
+    """Without the collector, which would look at thousands of models over and over and find nothing to drop."""
+    collected = gc.isenabled()
     gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _no_byte_code() -> Iterator[None]:
+    """Leave nothing beside the sources."""
+    unwritten = sys.dont_write_bytecode
     sys.dont_write_bytecode = True
     try:
         yield
     finally:
         sys.dont_write_bytecode = unwritten
-        if collected:
-            gc.enable()
 
 
 def _record_file(file: SourceFile) -> tuple[list[ModuleRecord], list[LoadFailure]]:

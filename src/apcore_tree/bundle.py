@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from apcore_tree.service import TreeService
 from apcore_tree.store import open_store
 
 __all__ = ["TreeBundle", "open_bundle"]
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class TreeBundle:
 
 def open_bundle(store: str = "memory:", config: str | None = None) -> TreeBundle:
     """Open the tree kept in `memory:` or `sqlite:PATH`, as the TOML file `config` wants it."""
+    if store == "memory:":
+        _logger.warning("The tree is kept in memory and ends with this process; --tree-store sqlite:PATH keeps it.")
     chosen = read_configuration(Path(config)) if config else Configuration()
     service = TreeService(
         open_store(store), settings=chosen.settings, payload_types=chosen.payload_types, rulesets=chosen.rulesets

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -26,7 +26,7 @@ from apcore_tree.engine.payload_types import PayloadType, PayloadTypes
 from apcore_tree.engine.rulesets import Ruleset, Rulesets
 from apcore_tree.engine.source import Pinned
 from apcore_tree.engine.tokens import Token
-from apcore_tree.engine.tree import NewIds, RandomIds, Tree
+from apcore_tree.engine.tree import Tree, random_ids
 from apcore_tree.errors import Forbidden, Internal, InvalidArgument, NotFound, TreeError, as_tree_error
 from apcore_tree.rate import RateLimit
 from apcore_tree.session import Session, Sessions
@@ -66,7 +66,7 @@ class TreeService:
         payload_types: tuple[PayloadType, ...] = (),
         rulesets: tuple[Ruleset, ...] = (),
         root: Json | None = None,
-        new_ids: NewIds | None = None,
+        new_ids: Iterator[str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`root` is the payload of the root of a tree made here; a stored tree keeps its own."""
@@ -75,7 +75,7 @@ class TreeService:
         self.types = PayloadTypes(payload_types)
         self.rulesets = Rulesets(rulesets)
         self.now = clock
-        self._new_ids = new_ids or RandomIds()
+        self._new_ids = new_ids or random_ids()
         self.tree = self._open(root)
         self.sessions = Sessions(self.tree, self.settings)
         self.page_tokens = PageTokens()
@@ -155,7 +155,7 @@ class TreeService:
         return str(Token(scope, self.tree.epoch, self.tree.revision if revision is None else revision))
 
     def new_id(self) -> str:
-        return self._new_ids(1)[0]
+        return next(self._new_ids)
 
     def timestamp(self) -> str:
         return datetime.fromtimestamp(self.now(), UTC).isoformat(timespec="milliseconds")

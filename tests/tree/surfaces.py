@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from apcore import Context, Identity
@@ -16,10 +16,9 @@ READER = Caller("bob", roles=("reader",))
 UNLIMITED = Settings(rate_limit=None)
 
 
-def counted_ids() -> Callable[[int], Sequence[str]]:
+def counted_ids() -> Iterator[str]:
     """Ids that are the same in every run, so that two trees can be compared."""
-    numbers = itertools.count(1)
-    return lambda count: [f"n{next(numbers)}" for _ in range(count)]
+    return map("n{}".format, itertools.count(1))
 
 
 def make_service(store: str = "memory:", settings: Settings = UNLIMITED, **options: Any) -> TreeService:

@@ -54,6 +54,12 @@ def test_types_rules_and_limits_hold_for_the_tools(tmp_path: Path) -> None:
     assert [issue["ruleId"] for issue in issues] == ["required-missing"]
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_tree_that_will_be_lost_is_announced(kept: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    open_bundle(f"sqlite:{tmp_path / 'tree.db'}" if kept else "memory:").close()
+    assert ("--tree-store sqlite:PATH" in caplog.text) is not kept
+
+
 def test_a_tree_can_be_read_only(tmp_path: Path) -> None:
     service = open_bundle(config=str(written(tmp_path, "read_only = true"))).service
     version = service.call("get_status", {}, EDITOR)["version"]

@@ -10,8 +10,9 @@ import gc
 import secrets
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, repeat
 from operator import attrgetter
 
 from apcore_tree.engine.history import (
@@ -27,33 +28,26 @@ from apcore_tree.engine.node import NO_CHILDREN, Json, Node, Payload, ancestry, 
 from apcore_tree.engine.order import GAP, LARGEST, index_of, order_before, spread
 from apcore_tree.errors import Conflict, InvalidArgument, NotFound
 
-__all__ = ["ROOT_ID", "NewIds", "RandomIds", "Tree", "common_ancestor"]
+__all__ = ["ROOT_ID", "Tree", "common_ancestor", "random_ids"]
 
 ROOT_ID = "root"
 # Old cursors are translated through at most this many relabellings of one parent.
 _RELABELLINGS_KEPT = 8
+# Behind a sibling with a key up to this one there is room.
+_LAST = LARGEST - GAP
 
-NewIds = Callable[[int], Sequence[str]]
 # id, parent, order, payload, tags, changed
 StoredNode = tuple[str, str | None, int, Payload, frozenset[str] | None, int]
 
 
-class RandomIds:
+def random_ids() -> Iterator[str]:
     """Ids that nobody can guess, drawn many at a time: randomness costs more per call than per byte."""
+    return chain.from_iterable(map(_draw, repeat(256)))
 
-    def __init__(self) -> None:
-        self._pool: list[str] = []
 
-    def __call__(self, count: int) -> list[str]:
-        pool = self._pool
-        if count == 1 and pool:
-            return [pool.pop()]
-        if len(pool) < count:
-            digits = secrets.token_hex(8 * (count + 255))
-            pool += [f"n{digits[at : at + 16]}" for at in range(0, len(digits), 16)]
-        taken = pool[-count:]
-        del pool[-count:]
-        return taken
+def _draw(count: int) -> list[str]:
+    digits = secrets.token_hex(8 * count)
+    return [f"n{digits[at : at + 16]}" for at in range(0, len(digits), 16)]
 
 
 class Tree:
@@ -63,7 +57,7 @@ class Tree:
         root_data: Json | None = None,
         *,
         epoch: str = "",
-        new_ids: NewIds | None = None,
+        new_ids: Iterator[str] | None = None,
     ) -> None:
         self.epoch = epoch or "".join(secrets.choice("0123456789abcdefghijklmnopqrstuvwxyz") for _ in range(6))
         self.revision = 0
@@ -73,7 +67,7 @@ class Tree:
         self.tagged: dict[str, set[Node]] = {}
         self.relabelled: dict[str, list[Relabelling]] = {}
         self.forgotten: dict[str, int] = {}
-        self._new_ids = new_ids or RandomIds()
+        self._new_ids = new_ids or random_ids()
         self._payloads_made = 0
         self._edit: Mark | None = None
         self.root = Node(
@@ -168,7 +162,7 @@ class Tree:
     ) -> Node:
         """Attach a new node; `share` gives it another node's payload instead of one of its own."""
         if node_id is None:
-            node_id = self._new_ids(1)[0]
+            node_id = next(self._new_ids)
         elif node_id in self.nodes:
             raise Conflict(f"The id {node_id!r} is taken", reason="id_taken")
         # Written out here and below: nothing is called as often as this.
@@ -186,7 +180,12 @@ class Tree:
             self._touch_new(node_id)
             self._touch(parent)
         self.nodes[node_id] = node
-        self._insert(node, parent, index)
+        siblings = parent.children
+        if index is None and siblings and (last := siblings[-1].order) < _LAST:
+            node.parent, node.order = parent, last + GAP
+            siblings.append(node)
+        else:
+            self._insert(node, parent, index)
         parent.changed = revision
         self._stamp(parent, revision)
         return node
@@ -277,7 +276,7 @@ class Tree:
         revision = self._revise()
         self._touch(parent)
         made: dict[str, Node] = {}
-        for old, new_id in zip(originals, self._new_ids(len(originals)), strict=True):
+        for old, new_id in zip(originals, self._new_ids, strict=False):
             payload = old.payload if share else self._make_payload(old.payload.type, old.payload.data, revision)
             node = Node(new_id, payload, revision, old.order)
             node.tags = old.tags

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from apcore_tree.engine.history import Mark
 from apcore_tree.engine.node import Node, Payload, walk
-from apcore_tree.engine.tree import NewIds, Tree
+from apcore_tree.engine.tree import Tree
 from apcore_tree.store.protocol import Commit, NodeRow, PayloadRow, Stored
 
 __all__ = ["add_rows", "stored_form_of", "tree_of"]
@@ -38,7 +39,7 @@ def stored_form_of(tree: Tree) -> Stored:
     return Stored(tree.epoch, tree.revision, list(map(_node_row, nodes)), list(map(_payload_row, payloads.values())))
 
 
-def tree_of(stored: Stored, new_ids: NewIds) -> Tree:
+def tree_of(stored: Stored, new_ids: Iterator[str]) -> Tree:
     payloads = {row.id: Payload(row.id, row.type, json.loads(row.text), row.changed) for row in stored.payloads}
     tree = Tree(epoch=stored.epoch, new_ids=new_ids)
     tree.load(
