@@ -31,8 +31,10 @@ class Bar:
         return ratio >= self.bound if self.at_least else ratio <= self.bound
 
     def __str__(self) -> str:
-        against = f"{self.other[0]} at n = {self.other[1]:,}"
-        return f"{self.metric}, {self.ours[0]} at n = {self.ours[1]:,}, against {against}"
+        (ours, size), (other, other_size) = self.ours, self.other
+        if size == other_size:
+            return f"{self.metric} with {size:,} tools, {ours} to {other}"
+        return f"{self.metric}, {ours} with {size:,} tools to {other} with {other_size:,}"
 
 
 START, CALL = "start to tools/list", "tools/call"
