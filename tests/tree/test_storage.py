@@ -106,6 +106,10 @@ def test_a_file_of_another_format_is_refused(place: str) -> None:
     with pytest.raises(Forbidden) as refused:
         open_store(place)
     assert refused.value.details["reason"] == "format"
+    # Nobody holds its lock.
+    lock = sqlite3.connect(f"{place.removeprefix('sqlite:')}.lock", isolation_level=None, timeout=0)
+    lock.execute("BEGIN EXCLUSIVE")
+    lock.close()
 
 
 def test_old_answers_are_dropped_now_and_then(place: str, monkeypatch: pytest.MonkeyPatch) -> None:

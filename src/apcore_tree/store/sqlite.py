@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from apcore_tree.errors import Conflict, Forbidden
 from apcore_tree.store.protocol import (
@@ -60,15 +60,21 @@ Connect = Callable[..., sqlite3.Connection]
 
 class SQLiteStore:
     def __init__(self, path: str, *, connect: Connect = sqlite3.connect) -> None:
-        self._owner = _own(path)
-        self.read_only = self._owner is None
-        # The tree's lock serialises the threads.
-        self._db = connect(path, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA busy_timeout=5000")
-        if not self.read_only:
-            self._prepare()
+        owner = _own(path)
+        self.read_only = owner is None
+        # A file that turns out to be no tree is left to others at once.
+        with ExitStack() as opened:
+            if owner is not None:
+                opened.callback(owner.close)
+            # The tree's lock serialises the threads.
+            self._db = connect(path, isolation_level=None, check_same_thread=False)
+            opened.callback(self._db.close)
+            self._db.execute("PRAGMA busy_timeout=5000")
+            if not self.read_only:
+                self._prepare()
+            self._sequence, self._hash = self._last_entry()
+            self._opened = opened.pop_all()
         self._commits = 0
-        self._sequence, self._hash = self._last_entry()
 
     def load(self) -> Stored | None:
         meta = dict(self._db.execute("SELECT key, value FROM meta"))
@@ -131,9 +137,7 @@ class SQLiteStore:
         return [AuditEntry(*row)._replace(targets=tuple(json.loads(row[5]))) for row in rows]
 
     def close(self) -> None:
-        self._db.close()
-        if self._owner is not None:
-            self._owner.close()
+        self._opened.close()
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode=WAL")
