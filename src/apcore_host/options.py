@@ -80,8 +80,12 @@ class ServeOptions:
         if path and not Path(path).parent.is_dir():
             raise ValueError(f"tree_store: there is no directory {Path(path).parent}")
         if self.tree_config is not None:
-            # The tree is an extra, and its own to understand.
-            importlib.import_module("apcore_tree.configuration").read_configuration(Path(self.tree_config))
+            # The tree is an extra, and its file its own to understand.
+            try:
+                configuration = importlib.import_module("apcore_tree.configuration")
+            except ImportError as error:
+                raise ValueError(f"tree_config needs `pip install 'apcore-mcp[tree]'`: {error}") from error
+            configuration.read_configuration(Path(self.tree_config))
 
     def _check_transport(self) -> None:
         if self.transport not in TRANSPORTS:

@@ -1,11 +1,13 @@
 """What a deployment says about its tree in a file, and what it may not say."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from tests.server.clients import ROOT, stdio_connection
 
+from apcore_host.options import ServeOptions
 from apcore_mcp.cli import main
 from apcore_tree import Caller, Forbidden, InvalidArgument
 from apcore_tree.bundle import open_bundle
@@ -101,6 +103,12 @@ def test_the_command_refuses_a_bad_file_before_it_serves(
         main(["serve", str(ROOT / "generated"), "--tree-config", str(path)])
     assert left.value.code == 1
     assert capsys.readouterr().err.startswith(f"Error: {path}: ")
+
+
+def test_without_the_extra_the_file_is_refused_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apcore_tree.configuration", None)
+    with pytest.raises(ValueError, match=re.escape("pip install 'apcore-mcp[tree]'")):
+        ServeOptions(tree_config=str(written(tmp_path, "")))
 
 
 @pytest.mark.anyio
